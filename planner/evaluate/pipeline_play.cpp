@@ -17,7 +17,7 @@ namespace {
 
 using Instant = std::uint32_t;
 
-// Of a chunk's passes, in the order of the durations that a recording has of it.
+// A chunk's passes, in the order of their durations (RecordedPasses::Event::took).
 enum class Took : std::uint32_t { forward, input_gradient, weight_gradient, backward };
 constexpr std::uint32_t kDurations = 4;
 
@@ -61,7 +61,8 @@ class PassRecorder {
   PassRecorder(std::span<const program::Schedule> ranks, RecordedPasses& recorded)
       : ranks_(ranks), recorded_(recorded), p_(static_cast<int>(ranks.size())),
         places_(p_ * ranks.front().chunks), m_(ranks.front().micro_batches),
-        late_(ranks.back().warm_up == m_ && m_ > 1) {
+        late_(ranks.back().order == program::Order::straight && ranks.back().warm_up == m_ &&
+              m_ > 1) {
     recorded_.chunks_ = static_cast<std::size_t>(ranks.front().chunks);
     for (const program::Schedule& s : ranks) {
       const Lane lane{program::Passes(s), program::Passes(s)};
@@ -210,7 +211,7 @@ class PassRecorder {
     const Instant gone = sends ? output.sent : RecordedPasses::kStart;
     Event event{.after = {player.now, *input, late_ ? RecordedPasses::kStart : gone},
                 .until = late_ ? gone : RecordedPasses::kStart};
-    if (began_.insert(r).second) {     // beforehand, so that it is told when
+    if (began_.insert(r).second) {     // an event without duration keeps when the rank begins
       Event& first = recorded_.events_.emplace_back(event);
       first.until = RecordedPasses::kStart;
       first.begins = player.began;

@@ -43,11 +43,12 @@ class RecordedPasses {
 
  private:
   friend class PassRecorder;
-  // An instant has an index; that of kStart is 0, what kNowhere gets is never read.
+  // The index of an instant. That of kStart is time 0; what kNowhere is set to is never read.
   using Instant = std::uint32_t;
   static constexpr Instant kStart = 0, kNowhere = 1;
-  // A pass or a message: begins when all of `after` have passed, takes durations_[took], and ends
-  // no sooner than `until`.
+  // A pass or a message: begins when all of `after` have passed, takes the duration of index `took`
+  // (of each chunk in turn its forward pass, input gradients, weight gradients and both of these;
+  // then the links; then none), and ends no sooner than `until`.
   struct Event {
     std::array<Instant, 4> after{};
     Instant until = kStart;

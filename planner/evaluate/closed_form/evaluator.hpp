@@ -37,7 +37,7 @@ class Evaluator {
   bool prepare(const Strategy& resolved, const models::ModelGraph& graph);
 
   // What the pieces of a resolved strategy take on the machines; null where the closed form does
-  // not describe it. As long valid as the evaluator.
+  // not describe it. Valid as long as the evaluator is.
   const Forms* forms(const Strategy& resolved, const models::ModelGraph& graph,
                      std::int64_t micro_batch);
 

@@ -1,5 +1,10 @@
 #include "planner/evaluate/step_time.hpp"
 
+#include "hw_profiles/load.hpp"
+#include "models/zoo.hpp"
+#include "planner/evaluate/evaluate.hpp"
+#include "planner/evaluate/swept_time.hpp"
+#include "planner/lowering/lower.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/cost/machine_for_tests.hpp"
 
@@ -108,4 +113,27 @@ TEST_CASE("a naive pipeline takes every stage in turn") {
   Fixture f(8, 4);
   const Time t = step_time(f.program, f.machine, Schedule::naive);
   CHECK((t.bubble + t.compute).value() == Approx(4 * 8 * 2 * kKernel));
+}
+
+// As many micro-batches as the last rank has passes ahead of its first backward one.
+TEST_CASE("an interleaved pipeline of few micro-batches takes as long as its sweep") {
+  const models::ModelSpec model = models::find_model("gpt2-124m").value();
+  for (const auto& [stages, chunks] : {std::pair{2, 2}, {4, 2}, {2, 3}, {4, 3}}) {
+    CAPTURE(stages, chunks);
+    Job job;
+    job.seq_len = 512;
+    job.global_batch = stages * (chunks - 1);
+    Strategy s;
+    s.pipeline = stages;
+    s.virtual_stages = chunks;
+    s.schedule = Schedule::interleaved;
+    s.grad_accum = job.global_batch;
+    s = resolve(model, job, s);
+    const auto profile = hw_profiles::find_profile("rtx3090").value();
+    const Question q = make_question(model, job, profile, stages).value();
+    const auto graph = models::build_graph(model, graph_options(job, s)).value();
+    const program::Program program = lower(graph, job, s, {});
+    const double step = step_time(program, q.machine, s.schedule).step.value();
+    CHECK(step == Approx(swept_time(program, q.machine).value().time.step.value()));
+  }
 }
