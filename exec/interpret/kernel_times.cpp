@@ -4,6 +4,7 @@
 
 #include "core/clock.hpp"
 #include "exec/interpret/interpreter.hpp"
+#include "sim/program/access.hpp"
 
 namespace exec {
 
@@ -30,12 +31,11 @@ void Interpreter::linger(const Action& a, double seconds) {
 }
 
 void Interpreter::account(const Action& a, double seconds) {
+  if (program::updates(a.kind)) {
+    times_.optimizer += seconds;
+    return;
+  }
   switch (a.kind) {
-    case ActionKind::square_sum:
-    case ActionKind::scale_step:
-    case ActionKind::optimizer:
-      times_.optimizer += seconds;
-      return;
     case ActionKind::collective:
     case ActionKind::serve_push:
     case ActionKind::serve_pull:

@@ -1,6 +1,7 @@
 #include "exec/interpret/step_times.hpp"
 
 #include "exec/interpret/intervals.hpp"
+#include "sim/program/access.hpp"
 
 namespace exec {
 
@@ -31,8 +32,7 @@ StepTimes times_of(const program::RankClass& rank_class, const StepLog& log) {
   for (const LoggedAction& a : log.streams[static_cast<std::size_t>(Stream::compute)]) {
     const ActionKind kind = rank_class.actions[a.action].kind;
     const double seconds = a.finish - a.start;
-    if (kind == ActionKind::optimizer || kind == ActionKind::square_sum ||
-        kind == ActionKind::scale_step)
+    if (program::updates(kind))
       t.optimizer += seconds;
     else if (kind >= ActionKind::collective)
       t.exposed_communication += seconds;

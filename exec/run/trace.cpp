@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/file.hpp"
+#include "sim/program/access.hpp"
 #include "sim/program/replay.hpp"
 
 namespace exec {
@@ -175,9 +176,7 @@ class Writer {
   std::string_view category(const LoggedAction& logged) const {
     const program::Action& a = action_of(logged);
     if (transfers(a.kind)) return program::name(class_->transfers[a.op].what);
-    if (a.kind == ActionKind::optimizer || a.kind == ActionKind::square_sum ||
-        a.kind == ActionKind::scale_step)
-      return "optimizer";
+    if (program::updates(a.kind)) return "optimizer";
     const bool kernel = a.kind == ActionKind::forward || a.kind == ActionKind::input_gradient ||
                         a.kind == ActionKind::weight_gradient;
     return kernel || options_.detail == TraceDetail::block ? "compute" : "other";
