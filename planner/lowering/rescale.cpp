@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/check.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/strategy/schedules.hpp"
 
@@ -24,15 +25,21 @@ std::vector<bool> scaled_buffers(const program::RankClass& k) {
     using program::ActionKind, program::Traffic;
     const bool computes =
         a.kind == ActionKind::forward || a.kind == ActionKind::input_gradient;
+    const auto scale_args = [&] {
+      for (std::uint32_t i = 0; i < a.arg_count; ++i) {
+        const std::uint16_t buffer = k.views[a.first_arg + i].buffer;
+        if (buffer == program::kNone) continue;  // an argument that is left out
+        PLANNER_CHECK(buffer < scaled.size(), "a view of a buffer that the class has");
+        scaled[buffer] = true;
+      }
+    };
     if (computes && k.operators[a.op].kind == models::OpKind::attention)  // it has no weights
-      for (std::uint32_t i = 0; i < a.arg_count; ++i)
-        scaled[k.views[a.first_arg + i].buffer] = true;
+      scale_args();
     const bool message = a.kind == ActionKind::send || a.kind == ActionKind::receive;
     const auto rows = [&](Traffic t) {
       return t == Traffic::expert || t == Traffic::context || t == Traffic::split;
     };
-    if (!message && !(a.kind == ActionKind::collective && rows(k.transfers[a.op].what))) continue;
-    for (std::uint32_t i = 0; i < a.arg_count; ++i) scaled[k.views[a.first_arg + i].buffer] = true;
+    if (message || (a.kind == ActionKind::collective && rows(k.transfers[a.op].what))) scale_args();
   }
   if (k.loss_buffer != program::kNone) scaled[k.loss_buffer] = false;
   return scaled;
@@ -69,7 +76,9 @@ bool rescale(program::Program& program, const Strategy& to) {
     for (std::size_t i = 0; i < k.buffers.size(); ++i)
       if (scaled[i]) std::ranges::for_each(k.buffers[i].elements, scale);
     for (program::View& v : k.views) {
-      if (!scaled[v.buffer] || v.range != program::Range::fixed) continue;
+      if (v.buffer == program::kNone || v.range != program::Range::fixed) continue;
+      PLANNER_CHECK(v.buffer < scaled.size(), "a view of a buffer that the class has");
+      if (!scaled[v.buffer]) continue;
       scale(v.offset);
       scale(v.elements);
     }

@@ -1,5 +1,7 @@
 #include "planner/lowering/rescale.hpp"
 
+#include <algorithm>
+
 #include "hw_profiles/load.hpp"
 #include "models/zoo.hpp"
 #include "planner/evaluate/evaluate.hpp"
@@ -55,4 +57,29 @@ TEST_CASE("a rescaled program has the memory and the time of a fresh lowering") 
     }
   }
   CHECK(compared > 100);
+}
+
+// Attention has no statistic there: an argument that is left out.
+TEST_CASE("a program of inference is rescaled too") {
+  const models::ModelSpec model = models::find_model("gpt2-124m").value();
+  Job job;
+  job.mode = Mode::inference;
+  job.seq_len = 64;
+  job.global_batch = 8;
+  Strategy s;
+  s.micro_batch = 1;
+  s.grad_accum = 8;
+  s = resolve(model, job, s);
+  const models::ModelGraph graph = models::build_graph(model, graph_options(job, s)).value();
+  program::Program rescaled = lower(graph, job, s, {});
+  const bool leaves_out = std::ranges::any_of(
+      rescaled.classes.front().views,
+      [](const program::View& v) { return v.buffer == program::kNone; });
+  CHECK(leaves_out);
+  s.micro_batch = 4;
+  s.grad_accum = 2;
+  REQUIRE(rescale(rescaled, s));
+  const program::Program fresh = lower(graph, job, s, {});
+  CHECK(program::closed_form_live(rescaled.classes.front()) ==
+        program::closed_form_live(fresh.classes.front()));
 }
