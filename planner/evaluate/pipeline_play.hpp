@@ -36,8 +36,9 @@ class RecordedPasses {
   // O(passes). REQUIRES: sound schedules of one pipeline, in the order of its ranks.
   explicit RecordedPasses(std::span<const program::Schedule> ranks);
 
-  // By rank. chunks: of each rank in turn, what each of its chunks takes. links: a message from
-  // each rank to the next, of the last to the first. O(passes), some 30 instructions each.
+  // When each rank begins and ends. chunks: the times of the chunks of rank 0, then of rank 1, and
+  // so on. links: how long a message from each rank to the next takes (from the last rank: to the
+  // first). O(passes), some 30 instructions each.
   std::vector<PassSpan> spans(std::span<const PassTimes> chunks,
                               std::span<const std::int64_t> links) const;
 

@@ -96,7 +96,7 @@ class StageDivider {
   std::map<CostsKey, std::vector<StageProbe>> probes_;  // by template, at any micro-batch (0)
   std::unordered_map<FastestKey, std::vector<std::int64_t>, HashOfKey> fastest_;
   std::map<std::int64_t, std::vector<std::int64_t>> latest_;  // of so many stages
-  // What a stage has on a GPU: of a strategy's degrees, the last one's.
+  // The memory of a GPU that is left for a stage, for the degrees that were asked about last.
   using Degrees = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                              std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                              std::array<Degree, 4>>;

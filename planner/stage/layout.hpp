@@ -60,7 +60,7 @@ struct Stage {
     const Chunk& c = chunk_of(l);
     return c.first_layer + l - c.begin;
   }
-  // Of a local layer, the index into the graph's templates.
+  // The index of a local layer's template in the graph.
   std::size_t template_of(int l) const {
     const auto global = static_cast<std::size_t>(global_layer(l));
     return static_cast<std::size_t>(alike ? *alike : graph->layer_template[global]);

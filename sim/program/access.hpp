@@ -10,8 +10,8 @@
 
 namespace program {
 
-// Whether it is part of the update that ends a step: the norm of all gradients, what the loss scale
-// makes of it, and the optimizer.
+// Whether an action is part of the update that ends a step: the norm of all gradients, the step of
+// the loss scale, and the optimizer.
 constexpr bool updates(ActionKind kind) {
   return kind == ActionKind::square_sum || kind == ActionKind::scale_step ||
          kind == ActionKind::optimizer;
