@@ -30,7 +30,7 @@ shows 'fully sharded' zero3 --plan plan.json
 # The lines of every term sum to the figure of the plan.
 for term in weights gradients optimizer activations logits communication live reserved device; do
   answers 0 '' "$planner" explain "memory.$term" --plan plan.json --json
-  lines=$(sed -n 's/.*"bytes": \([0-9]*\).*/\1/p' out.txt | awk '{sum += $1} END {printf "%d", sum}')
+  lines=$(sed -n 's/.*"bytes": \([0-9]*\).*/\1/p' out.txt | awk '{sum += $1} END {printf "%.0f", sum}')
   value=$(sed -n 's/^ *"value": \([0-9]*\).*/\1/p' out.txt)
   [[ $lines == "$value" ]] || complain "memory.$term: lines sum to $lines, the plan says $value"
 done
