@@ -84,6 +84,7 @@ StepTimes Interpreter::step(std::int64_t index) {
     }
     const double start = core::steady_seconds();
     give_step();
+    if (!backend_->on_host()) make_next_samples();
     backend_->drain();
     times_.step = core::steady_seconds() - start;
     if (log_ != nullptr) backend_->end_records();
@@ -311,58 +312,6 @@ void Interpreter::run(const Action& a, const Call& call, const std::vector<Opera
     default:
       return transfer(a, call, args);
   }
-}
-
-// This rank's tokens of a sample.
-void Interpreter::load_tokens(std::int64_t sample, int shift, std::span<std::int32_t> into) {
-  if (kernels_.slice.ranks == 1) return context_.data.tokens(sample, shift, into);
-  std::vector<std::int32_t> all(static_cast<std::size_t>(context_.program.seq_len));
-  context_.data.tokens(sample, shift, all);
-  for (const program::RowRun& run : kernels_.slice.runs())
-    std::copy_n(all.begin() + run.position, run.rows, into.begin() + run.row);
-}
-
-// Sample order: data ranks take contiguous pieces of the global batch, micro-batches ascend in it.
-std::int64_t Interpreter::first_sample(const Call& call) const {
-  const program::Program& p = context_.program;
-  const std::int64_t data =
-      (p.mesh.coordinates(rank_).data - class_.first_replica) / p.mesh.context;
-  const std::int64_t m = class_.schedule.micro_batches;
-  const std::int64_t before = class_.micro_batches_before + data * m;
-  // Passes of later steps may be among this one's.
-  const std::int64_t step =
-      class_.schedule.flushes ? step_index_ : context_.first + call.micro_batch / m;
-  return step * p.global_batch + (before + call.micro_batch % m) * p.samples;
-}
-
-void Interpreter::load(const Action& a, const Call& call, const Operand& into) {
-  const program::Program& p = context_.program;
-  const std::int64_t first = first_sample(call);
-  const std::int64_t per_sample = into.elements / p.samples;
-  std::vector<double> row(static_cast<std::size_t>(per_sample));
-  samples_.resize(size_of(into));
-  const host::View all{samples_.data(), into.type};
-  for (std::int64_t s = 0; s < p.samples; ++s) {
-    const host::View at = all.at(s * per_sample);
-    const auto [input, ahead] = program::Load::of(a.op);
-    if (into.type == core::DType::i32) {
-      const std::span<std::int32_t> tokens(static_cast<std::int32_t*>(at.data), row.size());
-      if (input == program::Input::types)
-        context_.data.types(tokens);
-      else if (context_.spec.vocab == 0)
-        context_.data.labels(first + s, tokens);
-      else
-        load_tokens(first + s, input == program::Input::targets ? ahead : 0, tokens);
-      continue;
-    }
-    if (input == program::Input::features)
-      context_.data.features(first + s, row);
-    else
-      context_.data.feature_targets(first + s, row);
-    host::cast(at, {row.data(), core::DType::f64}, per_sample);
-  }
-  if (repeating_) return backend_->refill(into, samples_.data());
-  backend_->load(a.stream, into, samples_.data());
 }
 
 std::vector<double> Interpreter::all_weights() const {

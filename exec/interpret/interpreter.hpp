@@ -141,7 +141,11 @@ class Interpreter {
                     std::uint32_t number, const std::vector<Operand>& args);
   void linger(const program::Action& a, double seconds);
   std::int64_t first_sample(const program::Call& call) const;
+  // samples.cpp
   void load(const program::Action& action, const program::Call& call, const Operand& into);
+  void make_samples(const program::Action& action, std::int64_t first, const Operand& into,
+                    std::vector<std::byte>& samples);
+  void make_next_samples();
   void load_tokens(std::int64_t sample, int shift, std::span<std::int32_t> into);
   void scale_step(const program::Action& action, const std::vector<Operand>& args);
   void square_sum(const program::Action& action, const program::Call& call,
@@ -200,6 +204,15 @@ class Interpreter {
   std::unique_ptr<Communicator> barrier_;
   std::array<CommunicatorStatistics, program::kStreams> copies_;  // between host and device
   std::vector<std::byte> samples_;     // of the load under way
+  // What the first load of each kind brings at the next step, made while a device works.
+  struct NextSamples {
+    const program::Action* action;
+    Operand into;
+    std::int64_t first;                // sample that `samples` begin with; -1: none yet
+    std::vector<std::byte> samples;
+    std::int64_t wanted = 0;           // the same, at the next step
+  };
+  std::vector<NextSamples> next_;
   std::vector<std::vector<std::byte>> state_;  // copies of state buffers, apart from the host
   std::int64_t step_index_ = 0, next_step_ = 0;
   std::vector<std::byte> rounded_;     // of first values, while they are written
