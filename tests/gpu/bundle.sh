@@ -10,7 +10,7 @@ bin=$1
 target=$2
 mkdir -p "$target/bin" "$target/gpu"
 cp "$here"/*.sh "$here"/*.py "$target/gpu/"
-for name in planner planner-exec planner-exec-cuda libplanner-nccl.so gpu_kernels gpu_attention; do
+for name in planner planner-exec planner-exec-cuda libplanner-nccl.so gpu_kernels gpu_attention gpu_products; do
   cp "$bin/$name" "$target/bin/"
   strip "$target/bin/$name"
   ldd "$bin/$name"

@@ -8,7 +8,8 @@ usage: collect.py plan NAME GPUS BEFORE AFTER OPTIONS FOLDER   one row on standa
        collect.py choices NAME OTHER BEFORE AFTER FOLDER       one row of pairs: own kernels, and a library's
        collect.py records NAME BEFORE AFTER FOLDER             one row: times by events beside those by CUPTI
        collect.py print_records ROWS.jsonl NAME                that row, to be read
-       collect.py outcome NAME CODE LOG                        a row of what ended so, with its last lines
+       collect.py outcome NAME CODE LOG [SECONDS]              a row of what ended so, with its last lines
+       collect.py kernels RECORD                               its last step by kernels, to be read
        collect.py join ROWS.jsonl COMMAND OUT.json             all rows, written whole
 """
 import json
@@ -125,9 +126,27 @@ def print_records(rows, name):
     print(f"  between kernels {times['gap_seconds'] * 1e3:.3f} ms")
 
 
-def outcome(name, code, log):
+def print_kernels(record):
+    """The last step of a record by kernels and by kinds of action, longest first."""
+    run = json.load(open(record))
+    times = run.get("device_times")
+    print(f"{run['model']['name'] if isinstance(run['model'], dict) else run['model']}: step median {run['time']['step_median'] * 1e3:.3f} ms; {run['environment'].get('device_times')}")
+    for key in ("attention", "gelu", "graphs"):
+        print(f"  {key}: {run['environment'].get(key)}")
+    if times is None:
+        return
+    print(f"  actions {times['event_seconds'] * 1e3:.3f} ms by events, kernels {times['busy_seconds'] * 1e3:.3f} ms, {times['gap_seconds'] * 1e3:.3f} ms between kernels")
+    for kernel in sorted(times["kernels"], key=lambda k: -k["total_seconds"]):
+        print(f"  {kernel['total_seconds'] * 1e3:10.3f} ms {kernel['calls']:5} x {kernel['name'][:110]}")
+    for action in sorted(times["actions"], key=lambda a: -a["event_seconds"]):
+        print(f"  {action['event_seconds'] * 1e3:10.3f} ms {action['actions']:5} x {action['name']} ({action['kernels']} kernels, {action['covered_seconds'] * 1e3:.3f} ms)")
+
+
+def outcome(name, code, log, seconds=None):
+    """SECONDS: what it took, where that is told."""
     lines = open(log, errors="replace").read().strip().splitlines()
-    return {"name": name, "exit": int(code), "says": lines[-6:]}
+    took = {} if seconds is None else {"seconds": int(seconds)}
+    return {"name": name, "exit": int(code), **took, "says": lines[-6:]}
 
 
 def join(rows, command, out):
@@ -157,6 +176,8 @@ if __name__ == "__main__":
     elif sys.argv[1] == "print_records":
         print_records(*sys.argv[2:4])
     elif sys.argv[1] == "outcome":
-        print(json.dumps(outcome(*sys.argv[2:5])))
+        print(json.dumps(outcome(*sys.argv[2:6])))
+    elif sys.argv[1] == "kernels":
+        print_kernels(sys.argv[2])
     else:
         join(*sys.argv[2:5])

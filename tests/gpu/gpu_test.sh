@@ -60,18 +60,18 @@ case $check in
     close one-cuda.json one-host.json 1e-5 || fail "fp32 is not the host's"
     plan half --gpus 1 --recipe mixed --optimizer momentum
     run half host
-    run half cuda
+    run half cuda --attention-kernel own --gelu own
     close half-cuda.json half-host.json 0.03 || fail "bf16 is not the host's"
     mv half-cuda.json half-own.json
-    run half cuda --gelu product
+    run half cuda --attention-kernel own --gelu product
     grep '"gelu"' half-cuda.json
     close half-cuda.json half-own.json 0.03 || fail "a GELU in its product is not own kernels'"
     ;;
   cudnn)
     plan half --gpus 1 --recipe mixed --optimizer momentum
-    run half cuda
+    run half cuda --attention-kernel own
     mv half-cuda.json half-own.json
-    run half cuda --attention-kernel auto
+    run half cuda
     says=$(grep -o '"attention": "[^"]*"' half-cuda.json)
     if [[ $says == *'"own kernels: '* ]]; then
       printf 'skipped: %s\n' "$says"
@@ -96,7 +96,7 @@ times = json.load(open("one-cuda.json"))["device_times"]
 assert 0 < times["busy_seconds"] and times["gap_seconds"] >= 0, times
 for a in times["actions"]:
     computes = a["name"].startswith(("forward ", "input_gradient ", "weight_gradient ", "optimizer", "zero", "load"))
-    assert 0 < a["covered_seconds"] <= a["kernel_seconds"] * (1 + 1e-9) or not computes or "add" in a["name"], a
+    assert 0 < a["covered_seconds"] <= a["kernel_seconds"] * (1 + 1e-9) or not computes or "add" in a["name"] or a["name"] == "forward head.max", a
     print(f"{a['name']:<34} {a['actions']:4} actions {a['kernels']:4} kernels: by events {a['event_seconds'] * 1e6:9.1f} us, by kernels {a['covered_seconds'] * 1e6:9.1f} us")
 assert any(e.get("cat") == "kernel" for e in json.load(open("trace.json"))["traceEvents"])
 PYTHON

@@ -31,29 +31,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$rows"
 
-# Libraries that were bundled with the binaries; cuBLASLt, cuDNN, the runtime that cuDNN's frontend calls
-# and CUPTI as PyTorch's wheels bring them, where the loader does not find them.
-export LD_LIBRARY_PATH=$bin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-known=$(ldconfig -p 2>/dev/null || true)
-needed=$(ldd "$bin/planner-exec-cuda")
-for library in libcublasLt.so.13 libcudnn.so.9 libcudart.so.13 libcupti.so.13; do
-  if [[ $known == *"$library "* || $needed == *"$library => /"* ]]; then continue; fi
-  found=$(python3 -c 'import sys, glob
-print(next(iter(sorted(g for p in sys.path for g in glob.glob(p + "/nvidia/*/lib/'"$library"'"))), ""))')
-  if [[ -n $found ]]; then LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$(dirname "$found"); fi
-done
-
-# The shipped profile of this card.
-case $(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null || true) in
-  *"H100 PCIe"*) gpu=h100-pcie-80g ;;
-  *H100*) gpu=h100-sxm-80g ;;
-  *A100*PCI*40*) gpu=a100-pcie-40g ;;
-  *A100*SXM*40*) gpu=a100-sxm-40g ;;
-  *A100*PCI*) gpu=a100-pcie-80g ;;
-  *A100*) gpu=a100-sxm-80g ;;
-  *B200*) gpu=b200-sxm-180g ;;
-  *) gpu=h200-sxm-141g ;;
-esac
+gpu=
+# shellcheck source=libraries.sh disable=SC1091
+source "$here/libraries.sh"
 
 clocks() {
   nvidia-smi --query-gpu=name,clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv,noheader 2>/dev/null ||
@@ -239,8 +219,10 @@ torch() {
     read -r model batch <<<"$cell"
     if has torch "$model"; then continue; fi
     code=0
-    python3 "$here/beside_torch.py" "$planner" "$gpu" "$model" "$batch" "$steps" \
-      >"$work/torch.jsonl" 2>"$work/log.txt" || code=$?
+    variants=(amp bf16)
+    [[ $model == gpt2-1.5b ]] && variants=(amp)   # both at once do not fit beside the executor in 80 GB
+    python3 "$here/beside_torch.py" "$planner" "$gpu" "$model" "$batch" "$steps" 3 "${variants[@]}" \
+      2>"$work/log.txt" | tail -n 1 >"$work/torch.jsonl" || code=$?
     if [[ $code -ne 0 ]]; then
       outcome torch "$model" "$code" "$work/log.txt"
       continue
