@@ -132,6 +132,7 @@ struct Rows {
                                    const float (&acc)[kTiles][kHead / 8][4],
                                    const float (&factor)[kTiles][2], A* own) {
     const int lane = static_cast<int>(threadIdx.x % 32), g = lane / 4, t = lane % 4;
+    __syncwarp();                      // other lanes may have read these rows just now (Read)
     PLANNER_UNROLL
     for (int m = 0; m < kTiles; ++m)
       PLANNER_UNROLL

@@ -1,7 +1,8 @@
 #pragma once
 // Sums over rows, for gradients of biases and norms: strips of rows in parallel, each into its own
-// partial sums in the workspace, which one thread a column then adds in ascending order to what is
-// stored. Deterministic; the number of strips depends on the shape alone.
+// partial sums in the workspace, which a second kernel adds to what is stored. Columns are read in
+// packs of 16 bytes, rows by the warps of a block in turn. Deterministic: the order depends on the
+// shape alone.
 
 #include "exec/cuda/kernels/launch.cuh"
 
@@ -9,7 +10,7 @@ namespace exec::cuda {
 
 inline constexpr int64_t kStripRows = 64;
 inline constexpr int64_t kMostStrips = 128;
-inline constexpr unsigned kColumnThreads = 128;
+inline constexpr int kStripWarps = 8;  // of a block, in both kernels
 
 inline int64_t strips_of(int64_t rows) {
   const int64_t strips = (rows + kStripRows - 1) / kStripRows;
@@ -19,40 +20,73 @@ inline int64_t strips_of(int64_t rows) {
 template <int kSums>
 struct Targets { Real of[kSums]; };
 
-// partial[strip][sum][column]; a strip's rows are contiguous.
-template <class T, int kSums, class Terms>
-__global__ void strip_sums(T* partial, int64_t rows, int64_t n, Terms terms) {
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (c >= n) return;
+// partial[strip][sum][column]; a strip's rows are contiguous. Columns of a block: 32 packs of A.
+template <class A, int kSums, class Terms>
+__global__ void strip_sums(Compute<A>* partial, int64_t rows, int64_t n, Terms terms) {
+  using T = Compute<A>;
+  constexpr int kSize = Pack<A>::kSize, kColumns = 32 * kSize;
+  __shared__ T of_warp[kStripWarps][kSums][kColumns];
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const int64_t strips = gridDim.y, each = (rows + strips - 1) / strips;
-  const int64_t first = blockIdx.y * each;
-  T sums[kSums] = {};
-  for (int64_t r = first; r < smaller(first + each, rows); ++r) terms(r, c, sums);
-  for (int s = 0; s < kSums; ++s) partial[(blockIdx.y * kSums + s) * n + c] = sums[s];
-}
-
-template <class T, int kSums>
-__global__ void add_strips(Targets<kSums> targets, const T* partial, int64_t strips, int64_t n) {
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (c >= n) return;
-  for (int s = 0; s < kSums; ++s) {
-    T sum = load_real<T>(targets.of[s], c);
-    for (int64_t strip = 0; strip < strips; ++strip) sum += partial[(strip * kSums + s) * n + c];
-    store_real(targets.of[s], c, sum);
+  const int64_t first = blockIdx.y * each, last = smaller(first + each, rows);
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns, own = column + lane * kSize;
+  T sums[kSums][kSize] = {};
+  if (own < n) {
+    PLANNER_UNROLL_BY(4)
+    for (int64_t r = first + warp; r < last; r += kStripWarps) terms(r, own, sums);
+  }
+  PLANNER_UNROLL
+  for (int s = 0; s < kSums; ++s)
+    PLANNER_UNROLL
+    for (int j = 0; j < kSize; ++j) of_warp[warp][s][lane * kSize + j] = sums[s][j];
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < kColumns; i += static_cast<int>(blockDim.x)) {
+    if (column + i >= n) continue;
+    PLANNER_UNROLL
+    for (int s = 0; s < kSums; ++s) {
+      T sum = of_warp[0][s][i];
+      for (int w = 1; w < kStripWarps; ++w) sum += of_warp[w][s][i];
+      partial[(blockIdx.y * kSums + s) * n + column + i] = sum;
+    }
   }
 }
 
-// target[s][c] += sum over rows of what terms(row, c, sums) adds to sums[s].
-template <class T, int kSums, class Terms>
+// A lane a column; each warp adds every eighth strip, ascending, the first warp then the warps'.
+template <class T, int kSums>
+__global__ void add_strips(Targets<kSums> targets, const T* partial, int64_t strips, int64_t n) {
+  __shared__ T of_warp[kStripWarps][32];
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * 32 + lane;
+  PLANNER_UNROLL
+  for (int s = 0; s < kSums; ++s) {
+    T sum = T(0);
+    if (c < n)
+      for (int64_t strip = warp; strip < strips; strip += kStripWarps)
+        sum += partial[(strip * kSums + s) * n + c];
+    __syncthreads();                   // those of the sum before have been read
+    of_warp[warp][lane] = sum;
+    __syncthreads();
+    if (warp > 0 || c >= n) continue;
+    T all = load_real<T>(targets.of[s], c);
+    for (int w = 0; w < kStripWarps; ++w) all += of_warp[w][lane];
+    store_real(targets.of[s], c, all);
+  }
+}
+
+// target[s][c] += sum over rows of what terms(row, first column, sums) adds to sums[s][0 ..], for a
+// pack of columns of A; those beyond n are not read.
+template <class A, int kSums, class Terms>
 void add_column_sums(const Queue& q, const char* name, const Targets<kSums>& targets, int64_t rows,
                      int64_t n, const Terms& terms) {
+  using T = Compute<A>;
   const int64_t strips = strips_of(rows);
   if (strips == 0 || n == 0) return;
   T* const partial = q.take<T>(strips * kSums * n);
-  const Extent grid{blocks_of(n, kColumnThreads), static_cast<unsigned>(strips)};
-  launch(q, name, grid, {kColumnThreads}, 0, strip_sums<T, kSums, Terms>, partial, rows, n, terms);
-  launch(q, "add_strips", {blocks_of(n, kColumnThreads)}, {kColumnThreads}, 0,
-         add_strips<T, kSums>, targets, static_cast<const T*>(partial), strips, n);
+  constexpr Extent kBlock{32 * kStripWarps};
+  launch(q, name, {blocks_of(n, 32 * Pack<A>::kSize), static_cast<unsigned>(strips)}, kBlock, 0,
+         strip_sums<A, kSums, Terms>, partial, rows, n, terms);
+  launch(q, "add_strips", {blocks_of(n, 32)}, kBlock, 0, add_strips<T, kSums>, targets,
+         static_cast<const T*>(partial), strips, n);
 }
 
 }  // namespace exec::cuda

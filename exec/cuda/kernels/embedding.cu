@@ -8,6 +8,8 @@ namespace {
 
 constexpr int kThreads = 128;          // of a block; columns of one
 constexpr int kTokens = 16;            // whose sums a block keeps in shared memory
+constexpr int kLooked = 8;             // rows that a thread looks at, side by side
+constexpr int kAhead = 8;              // rows that it reads before it adds the first
 
 template <class A>
 __global__ void look_up(A* y, const A* table, const std::int32_t* tokens, int64_t rows, int64_t h,
@@ -42,41 +44,60 @@ __global__ void add_repeated(A* y, const A* x, const A* table, int64_t rows, int
 }
 
 // Tokens [blockIdx.x kTokens, + kTokens) of the table's, columns [blockIdx.y kThreads, + kThreads).
-// Rows are looked at kThreads at a time: those of these tokens, in order, then added.
+// Rows are looked at kLooked kThreads at a time: those of these tokens, in order, then added.
 template <class A>
 __global__ void token_sums(Real dtable, const A* dy, const std::int32_t* tokens, int64_t rows,
                            int64_t h, int64_t first, int64_t count) {
   using T = Compute<A>;
   __shared__ T sums[kTokens][kThreads];
-  __shared__ int found[kThreads];
-  __shared__ unsigned char which[kThreads];
+  __shared__ int found[kThreads * kLooked];
+  __shared__ unsigned char which[kThreads * kLooked];
   __shared__ int of_warp[kThreads / 32];
   const int64_t token = static_cast<int64_t>(blockIdx.x) * kTokens;
   const int64_t column = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   unsigned touched = 0;                // tokens met, by bit; the same on all threads
   for (int t = 0; t < kTokens; ++t) sums[t][threadIdx.x] = T(0);
-  for (int64_t base = 0; base < rows; base += kThreads) {
-    const int64_t r = base + threadIdx.x;
-    const int64_t own = r < rows ? tokens[r] - first - token : -1;
-    const bool mine = own >= 0 && own < kTokens && token + own < count;
-    const unsigned ballot = __ballot_sync(kAll, mine);
+  for (int64_t base = 0; base < rows; base += kThreads * kLooked) {
+    const int own_row = static_cast<int>(threadIdx.x) * kLooked;
+    int own[kLooked], before = 0, in_warp = 0, mine = 0;
+    PLANNER_UNROLL
+    for (int k = 0; k < kLooked; ++k) {
+      const int64_t r = base + own_row + k;
+      const int64_t t = r < rows ? tokens[r] - first - token : -1;
+      own[k] = t >= 0 && t < kTokens && token + t < count ? static_cast<int>(t) : -1;
+      const unsigned ballot = __ballot_sync(kAll, own[k] >= 0);
+      before += __popc(ballot & ((1U << lane) - 1U));
+      in_warp += __popc(ballot);
+    }
     __syncthreads();                   // the list before has been used
-    if (lane == 0) of_warp[warp] = __popc(ballot);
+    if (lane == 0) of_warp[warp] = in_warp;
     __syncthreads();
-    int before = __popc(ballot & ((1U << lane) - 1U)), all = 0;
+    int all = 0;
     for (unsigned w = 0; w < kThreads / 32; ++w) {
       if (w < warp) before += of_warp[w];
       all += of_warp[w];
     }
-    if (mine) {
-      found[before] = static_cast<int>(threadIdx.x);
-      which[before] = static_cast<unsigned char>(own);
+    if (all == 0) continue;            // on all threads
+    PLANNER_UNROLL
+    for (int k = 0; k < kLooked; ++k) {
+      if (own[k] < 0) continue;
+      found[before + mine] = own_row + k;
+      which[before + mine] = static_cast<unsigned char>(own[k]);
+      ++mine;
     }
     __syncthreads();
-    for (int k = 0; k < all; ++k) {
-      touched |= 1U << which[k];
-      if (column < h) sums[which[k]][threadIdx.x] += widen(dy[(base + found[k]) * h + column]);
+    for (int k = 0; k < all; k += kAhead) {
+      T v[kAhead];
+      PLANNER_UNROLL
+      for (int j = 0; j < kAhead; ++j)
+        v[j] = k + j < all && column < h ? widen(dy[(base + found[k + j]) * h + column]) : T(0);
+      PLANNER_UNROLL
+      for (int j = 0; j < kAhead; ++j) {
+        if (k + j >= all) continue;
+        touched |= 1U << which[k + j];
+        sums[which[k + j]][threadIdx.x] += v[j];
+      }
     }
   }
   if (column >= h) return;

@@ -103,6 +103,9 @@ void combine(const Queue& q, View out, View left, View right, program::ReduceOp 
 void softmax_max(const Queue& q, View max, View logits, const host::LogitShape& s);
 void softmax_sum(const Queue& q, View sums, View logits, View max, View targets,
                  const host::LogitShape& s);
+// Both of them, of one reading.
+void softmax_max_and_sum(const Queue& q, View max, View sums, View logits, View targets,
+                         const host::LogitShape& s);
 void cross_entropy(const Queue& q, double* loss, View logits, View max, View sums, View targets,
                    const host::LogitShape& s, const host::LossFactor& by);
 void squared_error(const Queue& q, double* loss, View y, View target, std::int64_t n,

@@ -66,6 +66,37 @@ __global__ void row_sum(Compute<A>* sums, Logits<A> logits, const Compute<A>* ma
   sums[rows + r] = target >= 0 ? widen(logits.row(r)[target]) : T(0);
 }
 
+// Both at once: the row is read once, and what was added is scaled where the maximum grows.
+template <class A>
+__global__ void row_max_and_sum(Compute<A>* max, Compute<A>* sums, Logits<A> logits,
+                                const std::int32_t* targets, int64_t rows) {
+  using T = Compute<A>;
+  constexpr int kSize = Pack<A>::kSize;
+  const int64_t r = blockIdx.x;
+  T top = -static_cast<T>(INFINITY), sum = T(0);
+  for_row<A>(logits.valid, [&](int64_t i) {
+    T v[kSize], most = top;
+    load_pack(static_cast<const A*>(logits.row(r)), i, logits.valid, logits.wide(), v);
+    for (int j = 0; j < kSize; ++j) {
+      if (i + j >= logits.valid) v[j] = -static_cast<T>(INFINITY);
+      most = max_of(most, v[j]);
+    }
+    if (most != top) {                 // also where either is no number
+      sum *= exp_of(top - most);
+      top = most;
+    }
+    for (int j = 0; j < kSize; ++j)
+      if (v[j] != -static_cast<T>(INFINITY)) sum += exp_of(v[j] - top);
+  });
+  const T all = over_block(top, Greater{});
+  sum = over_block(top == all ? sum : sum * exp_of(top - all), Plus{});
+  if (threadIdx.x != 0) return;
+  const int64_t target = logits.column(targets[r]);
+  max[r] = all;
+  sums[r] = sum;
+  sums[rows + r] = target >= 0 ? widen(logits.row(r)[target]) : T(0);
+}
+
 template <class T>
 PLANNER_DEVICE T of_gradient(const host::LossFactor& by) {
   return static_cast<T>(by.more != nullptr ? by.scale * *by.more : by.scale);
@@ -146,6 +177,15 @@ void softmax_sum(const Queue& q, View sums, View logits, View max, View targets,
     check_statistics(logits.type, max, sums);
     launch(q, "softmax_sum", {blocks_of(s.rows, 1)}, {kThreads}, 0, row_sum<A>,
            typed<Compute<A>>(sums), shard<A>(logits, s), typed<Compute<A>>(max), indices(targets),
+           s.rows);
+  });
+}
+void softmax_max_and_sum(const Queue& q, View max, View sums, View logits, View targets,
+                         const host::LogitShape& s) {
+  with_type(logits.type, [&]<class A>() {
+    check_statistics(logits.type, max, sums);
+    launch(q, "softmax_max_and_sum", {blocks_of(s.rows, 1)}, {kThreads}, 0, row_max_and_sum<A>,
+           typed<Compute<A>>(max), typed<Compute<A>>(sums), shard<A>(logits, s), indices(targets),
            s.rows);
   });
 }

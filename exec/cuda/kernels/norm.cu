@@ -153,28 +153,40 @@ __global__ void copy_values(A* to, const A* from, int64_t rows, int64_t columns,
 // What a row adds to a column's sums.
 template <class A>
 struct NormTerms {
+  static constexpr int kSize = Pack<A>::kSize;
   const A* dy;
   const A* x;
   const Compute<A>* mean;              // null: not centred
   const Compute<A>* rstd;
   int64_t n;
-  PLANNER_DEVICE void operator()(int64_t r, int64_t c, Compute<A>* sums) const {
-    const Compute<A> d = widen(dy[r * n + c]);
-    const Compute<A> centre = mean != nullptr ? mean[r] : Compute<A>(0);
-    sums[0] += d * ((widen(x[r * n + c]) - centre) * rstd[r]);
-    sums[1] += d;
+  PLANNER_DEVICE void operator()(int64_t r, int64_t c, Compute<A> (&sums)[2][kSize]) const {
+    const bool wide = n % kSize == 0 && aligned(dy) && aligned(x);
+    const Compute<A> centre = mean != nullptr ? mean[r] : Compute<A>(0), scale = rstd[r];
+    Compute<A> d[kSize], v[kSize];
+    load_pack(dy + r * n, c, n, wide, d);
+    load_pack(x + r * n, c, n, wide, v);
+    for (int j = 0; j < kSize; ++j) {
+      sums[0][j] += d[j] * ((v[j] - centre) * scale);
+      sums[1][j] += d[j];
+    }
   }
 };
 // Column c of the sums over the heads [first, first + count) of each row.
 template <class A>
 struct HeadTerms {
+  static constexpr int kSize = Pack<A>::kSize;
   const A* dy;
   const A* x;
   const Compute<A>* rstd;
   int64_t n, columns, normed, first, count;
-  PLANNER_DEVICE void operator()(int64_t r, int64_t c, Compute<A>* sums) const {
-    const int64_t head = first + r % count, at = r / count * columns + head * n + c;
-    sums[0] += widen(dy[at]) * (widen(x[at]) * rstd[r / count * normed + head]);
+  PLANNER_DEVICE void operator()(int64_t r, int64_t c, Compute<A> (&sums)[1][kSize]) const {
+    const int64_t head = first + r % count, at = r / count * columns + head * n;
+    const bool wide = n % kSize == 0 && columns % kSize == 0 && aligned(dy) && aligned(x);
+    const Compute<A> scale = rstd[r / count * normed + head];
+    Compute<A> d[kSize], v[kSize];
+    load_pack(dy + at, c, n, wide, d);
+    load_pack(x + at, c, n, wide, v);
+    for (int j = 0; j < kSize; ++j) sums[0][j] += d[j] * (v[j] * scale);
   }
 };
 
@@ -223,7 +235,7 @@ void layer_norm_weight_gradient(const Queue& q, View dgamma, View dbeta, View dy
                                 View mean, View rstd, int64_t rows, int64_t n) {
   with_type(one_type(dy, x), [&]<class A>() {
     using T = Compute<A>;
-    add_column_sums<T, 2>(q, "layer_norm_weight_gradient", {real(dgamma), real(dbeta)}, rows, n,
+    add_column_sums<A, 2>(q, "layer_norm_weight_gradient", {real(dgamma), real(dbeta)}, rows, n,
                           NormTerms<A>{typed<A>(dy), typed<A>(x), typed<T>(mean), typed<T>(rstd),
                                        n});
   });
@@ -242,7 +254,7 @@ void rms_norm_weight_gradient(const Queue& q, View dgamma, View dy, View x, View
                               int64_t rows, int64_t n) {
   with_type(one_type(dy, x), [&]<class A>() {
     using T = Compute<A>;
-    add_column_sums<T, 1>(q, "rms_norm_weight_gradient", {real(dgamma)}, rows, n,
+    add_column_sums<A, 1>(q, "rms_norm_weight_gradient", {real(dgamma)}, rows, n,
                           HeadTerms<A>{typed<A>(dy), typed<A>(x), typed<T>(rstd), n, n, 1, 0, 1});
   });
 }
@@ -273,7 +285,7 @@ void qk_norm_weight_gradient(const Queue& q, View dq_gamma, View dk_gamma, View 
     using T = Compute<A>;
     const int64_t normed = s.heads + s.kv_heads;
     const auto sums = [&](View gamma, int64_t first, int64_t count) {
-      add_column_sums<T, 1>(q, "qk_norm_weight_gradient", {real(gamma)}, s.rows * count, s.head_dim,
+      add_column_sums<A, 1>(q, "qk_norm_weight_gradient", {real(gamma)}, s.rows * count, s.head_dim,
                             HeadTerms<A>{typed<A>(dy), typed<A>(qkv), typed<T>(rstd), s.head_dim,
                                          s.columns(), normed, first, count});
     };

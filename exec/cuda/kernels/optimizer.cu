@@ -1,144 +1,11 @@
-// Optimizers: one thread an element (adam8bit: one block a block of 256), operands of any type. The
-// rules are those of exec/host/optimizers.cpp.
-#include <cmath>
+// Optimizers of operands of any type: one thread an element (adam8bit: one block a block of 256).
+// The rules are those of exec/host/optimizers.cpp.
+#include <algorithm>
 
-#include "exec/cuda/kernels/kernels.hpp"
-#include "exec/cuda/kernels/launch.cuh"
-#include "exec/host/quantise.hpp"
+#include "exec/cuda/kernels/optimizer.cuh"
 
 namespace exec::cuda {
 namespace {
-
-using planner::OptimizerKind;
-
-constexpr unsigned kThreads = 256;     // = host::kQuantBlock
-
-template <class T>
-struct Factors {
-  T lr, beta1, beta2, rest1, rest2, epsilon, decay, correction1, correction2;
-};
-
-struct Update {
-  Real weight, master, gradient;       // master.data null: the weight is its own
-  Real slot[4];
-  int64_t n;
-  OptimizerKind kind;
-  bool decays;
-  std::uint64_t stochastic;            // seed of this step; 0: to nearest
-  const StepNumbers* now;              // null: as given
-  const double* squares;               // of the gradients' norm; null: they stay as they are
-  double clip;
-  const host::LossScaleState* loss_scale;  // null: none
-  PLANNER_DEVICE bool skipped() const { return loss_scale != nullptr && loss_scale->factor == 0; }
-};
-
-template <class T>
-PLANNER_DEVICE void read_step(Update& u, Factors<T>& f) {
-  if (u.loss_scale != nullptr) {
-    f.correction1 = static_cast<T>(u.loss_scale->correction1);
-    f.correction2 = static_cast<T>(u.loss_scale->correction2);
-  }
-  if (u.now == nullptr) return;
-  f.lr = static_cast<T>(u.now->learning_rate);
-  u.stochastic = u.now->seed;
-  if (u.loss_scale != nullptr) return;
-  f.correction1 = static_cast<T>(u.now->correction1);
-  f.correction2 = static_cast<T>(u.now->correction2);
-}
-
-PLANNER_DEVICE bool decoupled(OptimizerKind kind) {
-  return kind == OptimizerKind::adamw || kind == OptimizerKind::adam8bit;
-}
-
-template <class T>
-PLANNER_DEVICE T descend(const Factors<T>& f, T w, T m, T v) {
-  return w - f.lr * (m / f.correction1) / (root_of(v / f.correction2) + f.epsilon);
-}
-
-// The new weight; s: the slots, updated in place.
-template <class T>
-PLANNER_DEVICE T step(OptimizerKind kind, const Factors<T>& f, T w, T g, T* s) {
-  switch (kind) {
-    case OptimizerKind::sgd: return w - f.lr * g;
-    case OptimizerKind::momentum:
-      s[0] = f.beta1 * s[0] + g;
-      return w - f.lr * s[0];
-    case OptimizerKind::adagrad:
-      s[0] += g * g;
-      return w - f.lr * g / (root_of(s[0]) + f.epsilon);
-    case OptimizerKind::rmsprop:
-      s[0] = f.beta2 * s[0] + f.rest2 * g * g;
-      return w - f.lr * g / (root_of(s[0]) + f.epsilon);
-    case OptimizerKind::adadelta: {
-      s[0] = f.beta2 * s[0] + f.rest2 * g * g;
-      const T delta = root_of(s[1] + f.epsilon) / root_of(s[0] + f.epsilon) * g;
-      s[1] = f.beta2 * s[1] + f.rest2 * delta * delta;
-      return w - f.lr * delta;
-    }
-    case OptimizerKind::adam:
-    case OptimizerKind::adamw:
-    case OptimizerKind::adam8bit:
-      s[0] = f.beta1 * s[0] + f.rest1 * g;
-      s[1] = f.beta2 * s[1] + f.rest2 * g * g;
-      return descend(f, w, s[0], s[1]);
-    case OptimizerKind::amsgrad:
-      s[0] = f.beta1 * s[0] + f.rest1 * g;
-      s[1] = f.beta2 * s[1] + f.rest2 * g * g;
-      s[2] = max_of(s[2], s[1]);
-      return descend(f, w, s[0], s[2]);
-  }
-  return w;
-}
-
-// As host::clip_scale().
-template <class T>
-PLANNER_DEVICE T scaled_gradient(const Update& u, int64_t i) {
-  const T g = load_real<T>(u.gradient, i);
-  if (u.loss_scale != nullptr) return g * static_cast<T>(u.loss_scale->factor);
-  if (u.squares == nullptr) return g;
-  const double scale = u.clip / (root_of(*u.squares) + 1e-6);
-  return g * static_cast<T>(scale > 1.0 ? 1.0 : scale);
-}
-
-template <class T>
-PLANNER_DEVICE T stepped(const Update& u, const Factors<T>& f, T w, T g, T* s) {
-  if (u.decays && f.decay != T(0)) {
-    if (decoupled(u.kind))
-      w -= f.lr * f.decay * w;
-    else
-      g += f.decay * w;
-  }
-  return step(u.kind, f, w, g, s);
-}
-
-// splitmix64's finaliser: enough for rounding.
-PLANNER_DEVICE std::uint64_t mixed(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
-
-// bf16 by chance: up as often as the cut-off part says. Not finite: as it is.
-PLANNER_DEVICE bf16 by_chance(float x, std::uint64_t seed, int64_t place) {
-  const std::uint32_t bits = bits_of(x);
-  if ((bits & 0x7f800000U) == 0x7f800000U) return narrowed<bf16>(x);
-  const auto drawn = static_cast<std::uint32_t>(mixed(seed + static_cast<std::uint64_t>(place)));
-  return {static_cast<std::uint16_t>((bits + (drawn & 0xffffU)) >> 16)};
-}
-
-template <class T>
-PLANNER_DEVICE void store_weight(const Update& u, int64_t i, T w) {
-  if (u.master.data != nullptr) {
-    store_real(u.master, i, w);
-    return store_real(u.weight, i, load_real<T>(u.master, i));
-  }
-  if (u.stochastic != 0 && u.weight.type == core::DType::bf16) {
-    static_cast<bf16*>(u.weight.data)[i] = by_chance(static_cast<float>(w), u.stochastic, i);
-    return;
-  }
-  store_real(u.weight, i, w);
-}
 
 template <class T>
 __global__ void update_elements(Update u, Factors<T> f, int slots) {
@@ -148,8 +15,8 @@ __global__ void update_elements(Update u, Factors<T> f, int slots) {
   T s[3] = {};
   for (int k = 0; k < slots; ++k) s[k] = load_real<T>(u.slot[k], i);
   const T w = load_real<T>(u.master.data != nullptr ? u.master : u.weight, i);
-  const T changed = stepped(u, f, w, scaled_gradient<T>(u, i), s);
-  store_weight(u, i, changed);
+  const T g = load_real<T>(u.gradient, i) * gradient_factor<T>(u);
+  store_weight(u, i, stepped(u.kind, u.decays, f, w, g, s));
   for (int k = 0; k < slots; ++k) store_real(u.slot[k], i, s[k]);
 }
 
@@ -170,7 +37,7 @@ PLANNER_DEVICE int nearest(const float* map, float x) {
 
 // adam8bit: slot {m codes, v codes, m scales, v scales}; one block of threads a block of codes.
 __global__ void update_codes(Update u, Factors<float> f, const float* maps) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kUpdateThreads + threadIdx.x;
   const bool there = i < u.n;
   if (u.skipped()) return;             // all threads
   read_step(u, f);
@@ -182,7 +49,8 @@ __global__ void update_codes(Update u, Factors<float> f, const float* maps) {
       s[k] = maps[256 * k + code] * static_cast<const float*>(u.slot[2 + k].data)[blockIdx.x];
     }
     const float w = load_real<float>(u.master.data != nullptr ? u.master : u.weight, i);
-    changed = stepped(u, f, w, scaled_gradient<float>(u, i), s);
+    const float g = load_real<float>(u.gradient, i) * gradient_factor<float>(u);
+    changed = stepped(u.kind, u.decays, f, w, g, s);
   }
   for (int k = 0; k < 2; ++k) {
     const float scale = over_block(there ? fabsf(s[k]) : 0.0F, Greater{});
@@ -251,20 +119,21 @@ void update(const Queue& q, OptimizerKind kind, const Hyper& hyper, int64_t step
            kind,           p.decays,       numbers.seed,     now, p.squares, p.clip,
            p.loss_scale};
   for (std::size_t k = 0; k < slots.size(); ++k) u.slot[k] = real(slots[k]);
-  const Extent grid{blocks_of(p.n, kThreads)};
+  const Extent grid{blocks_of(p.n, kUpdateThreads)};
   if (kind == OptimizerKind::adam8bit) {
-    static_assert(kThreads == host::kQuantBlock);
-    launch(q, "adam8bit", grid, {kThreads}, 0, update_codes, u, factors<float>(hyper, numbers),
-           maps);
+    static_assert(kUpdateThreads == host::kQuantBlock);
+    launch(q, "adam8bit", grid, {kUpdateThreads}, 0, update_codes, u,
+           factors<float>(hyper, numbers), maps);
     return;
   }
   const bool wide = (p.master ? p.master.type : p.weight.type) == core::DType::f64;
+  if (!wide && launch_eights(q, u, factors<float>(hyper, numbers))) return;
   const int count = static_cast<int>(slots.size());
   if (wide)
-    launch(q, "update", grid, {kThreads}, 0, update_elements<double>, u,
+    launch(q, "update", grid, {kUpdateThreads}, 0, update_elements<double>, u,
            factors<double>(hyper, numbers), count);
   else
-    launch(q, "update", grid, {kThreads}, 0, update_elements<float>, u,
+    launch(q, "update", grid, {kUpdateThreads}, 0, update_elements<float>, u,
            factors<float>(hyper, numbers), count);
 }
 
@@ -275,15 +144,14 @@ void step_loss_scale(const Queue& q, host::LossScaleState* state, const double* 
 
 void add_squares(const Queue& q, double* sum, View x, int64_t n) {
   const int64_t most = 4 * static_cast<int64_t>(q.multiprocessors);
-  const int64_t blocks =
-      (n + kThreads - 1) / kThreads < most ? (n + kThreads - 1) / kThreads : most;
+  const int64_t blocks = std::min<int64_t>(blocks_of(n, kUpdateThreads), most);
   if (blocks == 0) return;
   auto* const partial = q.take<double>(blocks);
   with_type(x.type, [&]<class A>() {
-    launch(q, "squares", {static_cast<unsigned>(blocks)}, {kThreads}, 0, squares<A>, partial,
+    launch(q, "squares", {static_cast<unsigned>(blocks)}, {kUpdateThreads}, 0, squares<A>, partial,
            typed<A>(x), n);
   });
-  launch(q, "add_partials", {1}, {kThreads}, 0, add_partials, sum,
+  launch(q, "add_partials", {1}, {kUpdateThreads}, 0, add_partials, sum,
          static_cast<const double*>(partial), static_cast<int>(blocks));
 }
 

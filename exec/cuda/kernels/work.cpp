@@ -46,12 +46,18 @@ bool computes(const models::Operator& op) {
   }
 }
 
-// Column sums: 128 strips of two sums; attention: a number of each row and head. In f64.
+// Column sums, of gradients of biases and norms: 128 strips of two sums; attention: a number of
+// each row and head. In f64.
 std::size_t workspace_bytes(const models::Operator& op, std::int64_t samples) {
+  using models::OpKind;
   constexpr std::int64_t kStrips = 128, kSums = 2;
   std::int64_t elements = kStrips * kSums * std::max(op.n, op.head_dim);
-  if (op.kind == models::OpKind::attention)
-    elements = std::max(elements, samples * op.heads * op.rows);
+  const bool product = op.kind == OpKind::linear || op.kind == OpKind::dense;
+  if (product && op.parameters.size() < 2) elements = 0;
+  if (op.kind == OpKind::softmax_max || op.kind == OpKind::softmax_sum ||
+      op.kind == OpKind::cross_entropy || op.kind == OpKind::token_embedding)
+    elements = 0;
+  if (op.kind == OpKind::attention) elements = samples * op.heads * op.rows;
   return static_cast<std::size_t>(elements) * sizeof(double);
 }
 
