@@ -14,6 +14,7 @@
 #include "exec/cuda/nccl/plugin/use.hpp"
 #include "exec/cuda/nccl/world.hpp"
 #include "exec/run/team.hpp"
+#include "planner/evaluate/communicators.hpp"
 
 namespace cli {
 namespace {
@@ -101,6 +102,14 @@ std::map<std::string, std::string> note_topology(Api& api, const planner::Plan& 
                                                              : all}};
 }
 
+exec::cuda::GpuChoices choices_of_gpu(const planner::Plan& plan, const RunRequest& request) {
+  return {.attention = kernel_of(request.attention),
+          .gelu_by_products = request.gelu == "product",
+          .deterministic = request.deterministic == "on",
+          .records = request.device_times == "cupti",
+          .workspace = planner::workspace_bytes(plan.profile)};
+}
+
 // One rank of several, with a GPU of its own. What one of them lacks all of them say.
 core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const planner::Plan& plan,
                                             const RunRequest& request, const OpenDevice& open) {
@@ -123,8 +132,7 @@ core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const plan
   options.deadline = request.deadline;
   if (control.rank() == 0) options.tell = [](const std::string& text) { write_reason(text); };
   exec::cuda::NcclWorld world(control, **api, *opened.library, options);
-  exec::cuda::CudaPlatform platform(**api, kernel_of(request.attention), request.gelu == "product",
-                                    request.device_times == "cupti",
+  exec::cuda::CudaPlatform platform(**api, choices_of_gpu(plan, request),
                                     exec::cuda::OwnRank{control.rank(), &world, &world});
   exec::RunOptions run = run_options(request);
   run.processes = &world;
@@ -153,10 +161,8 @@ int run_planner_on_gpu(int count, char** arguments, const OpenDevice& open, bool
                        const RunRequest& request) -> core::Result<exec::RunRecord> {
     const auto api = open_device(open, {request.device, 0});
     if (!api.ok()) return api.problems();
-    exec::cuda::CudaPlatform platform(**api, kernel_of(request.attention),
-                                      request.gelu == "product",
-                                      request.device_times == "cupti");
-    auto topology = note_topology(**api, plan, true);
+    exec::cuda::CudaPlatform platform(**api, choices_of_gpu(plan, request));
+    auto topology = note_topology(**api, plan, false);  // ranks share the card
     auto record = run_on(&platform, plan, request);
     if (record.ok()) record->environment.merge(topology);
     return record;

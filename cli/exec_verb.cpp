@@ -42,7 +42,7 @@ struct ExecOptions {
   std::string plan;
   std::optional<std::string> backend, communicator, data, steps, candidate;
   std::optional<std::string> checkpoint_dir, checkpoint_every, graphs, attention, gelu,
-      device_times, device, nccl, deadline;
+      deterministic, device_times, device, nccl, deadline;
   TrainingWords training;
   StepTraceWords trace;
   std::optional<std::string> collectives, hostfile, links;
@@ -201,6 +201,8 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
   read_of_gpu("--attention-kernel", options.attention, {"own", "cudnn", "auto"}, request.attention,
               request, problems);
   read_of_gpu("--gelu", options.gelu, {"own", "product"}, request.gelu, request, problems);
+  read_of_gpu("--deterministic", options.deterministic, {"on", "off"}, request.deterministic,
+              request, problems);
   read_of_gpu("--device-times", options.device_times, {"events", "cupti"}, request.device_times,
               request, problems);
   read_checkpoints(options, request, problems);
@@ -292,11 +294,15 @@ void add_options(OptionSet& set, ExecOptions& options, OutputOptions& output) {
            "launch-bound");
   set.text(
       "--attention-kernel", options.attention, "WHOSE",
-      "on a GPU: own (default), cudnn where it supports the shape, or auto: cudnn if installed");
+      "on a GPU: auto (default): cuDNN's where that is installed; cudnn: not without it; own: not "
+      "cuDNN's");
+  set.text("--deterministic", options.deterministic, "WHICH",
+           "on a GPU: on (default): the same run gives the same bits; off: attention gradients and "
+           "matrix products as they are fastest");
   set.text(
       "--gelu", options.gelu, "WHERE",
-      "on a GPU: own (default): a kernel of its own; product: in the epilogue of the matrix "
-      "product, where the library has that");
+      "on a GPU: product (default): in the epilogue of the matrix product, where the library has "
+      "that; own: a kernel of its own");
   set.text(
       "--device-times", options.device_times, "BY",
       "on a GPU, how the last step is timed: events (default), or cupti: kernel by kernel too, "

@@ -37,6 +37,7 @@ std::vector<std::string> rank_words(std::string_view binary, const RunRequest& r
     add("--graphs", request.graphs);
     add("--attention-kernel", request.attention);
     add("--gelu", request.gelu);
+    add("--deterministic", request.deterministic);
     add("--device-times", request.device_times);
   }
   add("--data", request.data);

@@ -51,8 +51,9 @@ struct RunRequest {
   std::int64_t checkpoint_every = 1;
   bool skip_damaged = false;           // of checkpoints: go on from the last one that is whole
   std::string graphs = "auto";         // on, off
-  std::string attention = "own";       // cudnn, auto
-  std::string gelu = "own";            // product
+  std::string attention = "auto";      // cudnn, own
+  std::string gelu = "product";        // own
+  std::string deterministic = "on";    // off
   std::string device_times = "events";  // cupti
   std::optional<int> device;           // the GPU of this process; nothing: the first
   std::string nccl;                    // the library's file; empty: as the loader finds it

@@ -211,6 +211,7 @@ constexpr std::array kFields{
     framework<&Framework::kept_logits>("framework.kept_logits", Kind::ratio),
     framework<&Framework::kept_logits_compiled>("framework.kept_logits_compiled", Kind::ratio),
     framework<&Framework::gathers_logits>("framework.gathers_logits", Kind::flag),
+    framework<&Framework::aligned_logits>("framework.aligned_logits", Kind::flag),
     framework<&Framework::loss_chunks>("framework.loss_chunks", Kind::count),
     framework<&Framework::stand_ins>("framework.stand_ins", Kind::flag),
     framework<&Framework::wide_gradients>("framework.wide_gradients", Kind::flag),

@@ -212,6 +212,7 @@ struct Framework {
   double kept_probabilities = 1;       // of a stored score, in the type of activations
   double kept_logits = 0, kept_logits_compiled = 0;
   bool gathers_logits = false;
+  std::optional<bool> aligned_logits;  // models::KeptBeside; absent: no
   std::optional<int> loss_chunks;        // that a plan may ask for; empty: the loss is taken whole
   bool stand_ins = false;                // see planner::stage::Policy, as the next three
   bool wide_gradients = false;           // of bf16 runs that shard no gradients

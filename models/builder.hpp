@@ -112,7 +112,8 @@ TensorIndex token_embedding(SegmentBuilder& b, const std::string& name, TensorIn
 TensorIndex position_embedding(SegmentBuilder& b, const std::string& name, TensorIndex x,
                                std::int64_t rows, ParameterIndex table);
 struct NormParameters { ParameterIndex gamma, beta; };  // beta -1: none
-struct LinearShape { std::int64_t rows, n, k; };
+// row_length: as Operator's.
+struct LinearShape { std::int64_t rows, n, k, row_length = 0; };
 
 TensorIndex layer_norm(SegmentBuilder& b, const std::string& name, TensorIndex x,
                        std::int64_t rows, std::int64_t n, NormParameters parameters);

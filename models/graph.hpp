@@ -114,6 +114,9 @@ struct Operator {
   std::vector<TensorIndex> saved;
   // Shape: rows per sample x (n outputs, k inputs), and what the kind needs beside.
   std::int64_t rows = 0, n = 0, k = 0;
+  // Elements from one row of the logits to the next, where rows are padded: the head and its loss;
+  // 0: n.
+  std::int64_t row_length = 0;
   // Calls that a micro-batch's rows are divided over, one behind the other (loss_chunks): rows, and
   // all work below, are those of one call.
   std::int64_t parts = 1;
@@ -203,8 +206,17 @@ struct KeptBeside {
   // and of each row that experts send back to be weighed, kept in their places; 0: they themselves.
   double activation_input = 0, attention_output = 0, returned_row = 0;
   bool gathered_logits = false;        // those of all tensor ranks, on each
+  // Rows of logits begin at multiples of kRowAlignment elements, where that adds under 1 %.
+  bool aligned_logits = false;
   friend bool operator==(const KeptBeside&, const KeptBeside&) = default;
 };
+
+// Of rows of 16-bit logits: 128 bytes, a line of a GPU's cache. Matrix products on tensor cores
+// want 16 bytes [cuBLAS, "Tensor Core Usage"].
+inline constexpr std::int64_t kRowAlignment = 64;
+
+// Elements from one row of n logits to the next.
+std::int64_t logit_row(std::int64_t n, const KeptBeside& kept);
 
 struct GraphOptions {
   std::int64_t seq_len = 1;

@@ -3,6 +3,8 @@
 // one; they are bound by memory, so the counts of elements moved are what matters.
 #include "models/operator_work.hpp"
 
+#include <algorithm>
+
 namespace models {
 
 // Per element. layer_norm: mean 1, variance 3, (x - mean) rstd gamma + beta 4; backward: normalise
@@ -76,12 +78,19 @@ TensorIndex layer_norm(SegmentBuilder& b, const std::string& name, TensorIndex x
   return y;
 }
 
+std::int64_t logit_row(std::int64_t n, const KeptBeside& kept) {
+  const std::int64_t row = (n + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+  return kept.aligned_logits && (row - n) * 100 < n ? row : n;
+}
+
 // kept: what the weight gradient reads for x.
 static TensorIndex product(SegmentBuilder& b, const std::string& name, TensorIndex x,
                            TensorIndex kept, LinearShape shape, ParameterIndex weight,
                            ParameterIndex bias, TensorRole role) {
-  const TensorIndex y = b.tensor(name + ".out", role, shape.rows * shape.n);
+  const std::int64_t row = std::max(shape.n, shape.row_length);
+  const TensorIndex y = b.tensor(name + ".out", role, shape.rows * row);
   Operator op = shaped(name, OpKind::linear, shape.rows, shape.n, shape.k);
+  op.row_length = shape.row_length;
   op.inputs = {x};
   op.outputs = {y};
   op.parameters = {weight};
@@ -231,18 +240,22 @@ constexpr double kGatheredLogit = 2;
 
 void cross_entropy_loss(SegmentBuilder& b, TensorIndex logits, TensorIndex targets,
                         std::int64_t rows, std::int64_t n, std::int64_t tensor, double weight) {
+  const std::int64_t row = b.tensor_at(logits).per_sample / rows;
   Operator find_max = shaped("head.max", OpKind::softmax_max, rows, n, n);
   find_max.inputs = {logits};
+  find_max.row_length = row;
   TensorIndex max = softmax_statistic(b, std::move(find_max), 1, 1);
   if (tensor > 1) max = tensor_reduce(b, "head.max_reduce", max, rows, 1, {true, true});
 
   Operator find_sums = shaped("head.sums", OpKind::softmax_sum, rows, n, n);
   find_sums.inputs = {logits, max, targets};
+  find_sums.row_length = row;
   TensorIndex sums = softmax_statistic(b, std::move(find_sums), 2, kSoftmaxSum);
   if (tensor > 1) sums = tensor_reduce(b, "head.sums_reduce", sums, rows, 2, {false, true});
 
   Operator loss = shaped("head.loss", OpKind::cross_entropy, rows, n, n);
   loss.inputs = {logits, max, sums, targets};
+  loss.row_length = row;
   loss.scale = weight;
   loss.saved = {logits};  // by now their own gradient
   loss.flops_forward = flops(kCrossEntropy, rows, n);

@@ -244,7 +244,11 @@ ParameterIndex TransformerBuilder::head_weight(SegmentBuilder& b, Head& head) co
 TensorIndex TransformerBuilder::logits(SegmentBuilder& b, TensorIndex last, Head& head) const {
   const TensorIndex normed = enter(b, "head", last);
   const ParameterIndex weight = head_weight(b, head);
-  TensorIndex y = wide_linear(b, "head", normed, {s_, head.columns, h_}, weight,
+  // A bias, operators between the head and its loss, and readers of an inference want no gaps.
+  const bool plain = v_.logit_scale == 1 && v_.logit_soft_cap == 0 && head.bias < 0 &&
+                     !options_.inference;
+  const std::int64_t row = plain ? logit_row(head.columns, options_.kept) : head.columns;
+  TensorIndex y = wide_linear(b, "head", normed, {s_, head.columns, h_, row}, weight,
                               TensorRole::logits, head.bias);
   if (v_.logit_scale != 1) y = scale(b, "head.scale", y, s_, head.columns, v_.logit_scale);
   if (v_.logit_soft_cap > 0)

@@ -72,11 +72,13 @@ std::string figures_text(const Plan& plan, const Candidate& shown, TextStyle sty
   return table.text(style);
 }
 
-// The figures of a framework that nobody chose and nobody has measured say whose they are.
+// The figures of a framework that nobody chose say whose they are, and how true they were.
 std::string whose_text(const Plan& plan, TextStyle style) {
   if (plan.job.framework != "native") return "";
-  return wrapped("The figures are for `native`, this tool's own executor. No GPU run has measured "
-                 "it yet; --framework plans for another.",
+  // reports/measured/README.md
+  return wrapped("The figures are for `native`, this tool's own executor. On one H100 and one H200 "
+                 "its steps in mixed precision took 2 to 9 % less than predicted; it has run on no "
+                 "other GPU. --framework plans for another.",
                  2, 2, style);
 }
 

@@ -7,8 +7,12 @@
 
 namespace exec {
 
+inline std::int64_t row_length(const models::Operator& op) {
+  return op.row_length > 0 ? op.row_length : op.n;
+}
+
 inline host::LinearShape linear_shape(const models::Operator& op, std::int64_t rows) {
-  return {rows, op.n, op.k, op.n, op.k};
+  return {rows, op.n, op.k, row_length(op), op.k};
 }
 
 inline host::LoraShape lora_shape(const models::Operator& op, std::int64_t rows, std::int64_t ldy) {
@@ -86,7 +90,7 @@ inline host::LogitShape logit_shape(const models::Operator& op, std::int64_t row
                                     const KernelContext& c) {
   // A chain's classes are its output's width; a language model's vocabulary may be padded.
   const std::int64_t vocab = c.vocab > 0 ? c.vocab : op.n;
-  return {rows, op.n, op.n, c.tensor_rank * op.n, vocab};
+  return {rows, op.n, row_length(op), c.tensor_rank * op.n, vocab};
 }
 
 // Where the operator's rows begin in this rank's slice of the tokens: it has all, or a tensor

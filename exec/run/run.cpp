@@ -291,7 +291,8 @@ core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options
   problems = agreed(processes, problems);
   if (!problems.empty()) return problems;
   const auto graph =
-      models::build_graph(plan.model, planner::graph_options(plan.job, strategy));
+      models::build_graph(plan.model, planner::graph_options(plan.job, strategy,
+                                                             plan.profile.framework));
   if (!graph.ok()) return graph.problems();
 
   const program::Program program = planner::lower(*graph, plan.job, strategy, {});

@@ -36,6 +36,7 @@ models::KeptBeside kept_beside(const Job& job, Checkpoint checkpoint, const Reci
   }
   kept.logits = job.compile ? f.kept_logits_compiled : f.kept_logits;
   kept.gathered_logits = f.gathers_logits;
+  kept.aligned_logits = f.aligned_logits.value_or(false);
   return kept;
 }
 

@@ -1,7 +1,8 @@
 // Attention with and without tensor cores and by cuDNN on a GPU, in turn: a row of JSON for each
-// shape of GPT-2 and two longer heads, forward and backward, on standard output. Where cuDNN is
-// absent or does not have the shape within the workspace of a run, the row says why. Exit 77 where
-// no GPU answers, with the reason. usage: gpu_attention [PAIRS]
+// shape of GPT-2 and two longer heads, forward and backward, on standard output. cuDNN's is called
+// as a run calls it, with as much workspace as it likes, and so again where results need not repeat
+// bit by bit. Where it is absent or does not have the shape, the row says why. Exit 77 where no GPU
+// answers, with the reason. usage: gpu_attention [PAIRS]
 
 #include <algorithm>
 #include <array>
@@ -31,11 +32,22 @@ constexpr Cell kCells[] = {
     {"heads of 80", 8, 2048, 16, 16, 80}, {"heads of 128, grouped", 4, 4096, 32, 8, 128},
 };
 constexpr int kCalls = 5;              // of the quick ones between two events; the plain one: once
-enum Kernel { kTensorCores, kPlain, kCudnn, kKernels };
+enum Kernel { kTensorCores, kPlain, kCudnn, kCudnnWide, kCudnnFree, kKernels };
+constexpr std::array<const char*, kKernels> kNames{"tensor_cores", "plain", "cudnn", "cudnn_wide",
+                                                   "cudnn_free"};
+constexpr std::size_t kOfRun = std::size_t{256} << 20, kWide = std::size_t{4} << 30;
+
+struct Choices {
+  cuda::AttentionChoice run, wide, free;
+  explicit Choices(cuda::Api& api)
+      : run(cuda::AttentionKernel::automatic, api), wide(cuda::AttentionKernel::automatic, api),
+        free(cuda::AttentionKernel::automatic, api, false) {}
+  cuda::AttentionChoice& of(Kernel k) { return k == kCudnn ? run : k == kCudnnWide ? wide : free; }
+};
 
 class Bench {
  public:
-  Bench(cuda::Api& api, cuda::AttentionChoice& cudnn, const Cell& c)
+  Bench(cuda::Api& api, Choices& cudnn, const Cell& c)
       : api_(api), cudnn_(cudnn), pool_(api.create_pool()), stream_(api.create_stream(false)),
         begin_(api.create_event(true)), end_(api.create_event(true)),
         shape_{c.samples, c.seq, c.heads, c.kv_heads, c.d, true} {
@@ -46,9 +58,9 @@ class Bench {
     dout_ = random(out);
     out_ = random(out);
     lse_ = {api.allocate(pool_, static_cast<std::size_t>(statistics_) * 4), DType::f32};
-    // As a run has it (CudaBackend::open).
-    workspace_bytes_ = std::max(api.product_workspace(), static_cast<std::size_t>(statistics_) * 8);
-    workspace_ = static_cast<std::byte*>(api.allocate(pool_, workspace_bytes_));
+    // As a run has it (hw_profiles/frameworks/native.json, workspace_of).
+    workspace_bytes_ = std::max(kOfRun, static_cast<std::size_t>(statistics_) * 8);
+    workspace_ = static_cast<std::byte*>(api.allocate(pool_, kWide));
   }
   ~Bench() {
     api_.destroy(begin_);
@@ -62,14 +74,15 @@ class Bench {
   // Seconds; below 0: cuDNN was not called.
   double forward(Kernel kernel) {
     return timed(kernel, [&](const cuda::Queue& q) {
-      if (kernel == kCudnn) return cudnn_.forward(q, out_, lse_, qkv_, shape_);
+      if (kernel >= kCudnn) return cudnn_.of(kernel).forward(q, out_, lse_, qkv_, shape_);
       (kernel == kPlain ? cuda::plain_attention : cuda::attention)(q, out_, lse_, qkv_, shape_);
       return true;
     });
   }
   double backward(Kernel kernel) {
     return timed(kernel, [&](const cuda::Queue& q) {
-      if (kernel == kCudnn) return cudnn_.backward(q, dqkv_, dout_, qkv_, out_, lse_, shape_);
+      if (kernel >= kCudnn)
+        return cudnn_.of(kernel).backward(q, dqkv_, dout_, qkv_, out_, lse_, shape_);
       (kernel == kPlain ? cuda::plain_attention_input_gradient : cuda::attention_input_gradient)(
           q, dqkv_, dout_, qkv_, out_, lse_, shape_);
       return true;
@@ -101,7 +114,8 @@ class Bench {
     return {data, DType::bf16};
   }
   double timed(Kernel kernel, const std::function<bool(const cuda::Queue&)>& call) {
-    const cuda::Queue q{api_, stream_, api_.device().multiprocessors, workspace_, workspace_bytes_};
+    const cuda::Queue q{api_, stream_, api_.device().multiprocessors, workspace_,
+                        kernel > kCudnn ? kWide : workspace_bytes_};
     const int calls = kernel == kPlain ? 1 : kCalls;
     bool called = true;
     api_.record(begin_, stream_);
@@ -112,7 +126,7 @@ class Bench {
   }
 
   cuda::Api& api_;
-  cuda::AttentionChoice& cudnn_;
+  Choices& cudnn_;
   cuda::PoolHandle pool_;
   cuda::StreamHandle stream_;
   cuda::EventHandle begin_, end_;
@@ -139,34 +153,27 @@ std::string list(const std::vector<double>& v) {
   return text;
 }
 
-// What cuDNN took, or what its choice says of the shapes so far.
-void print_cudnn(const Times& t, double flops, const cuda::AttentionChoice& cudnn) {
-  if (t[kCudnn].empty() || t[kCudnn].front() < 0) {
-    std::string text = cudnn.text();
-    std::ranges::replace(text, '"', '\'');
-    std::printf(", \"cudnn\": \"%s\"}\n", text.c_str());
-    return;
+void print_row(const Cell& c, const char* pass, double flops, const Times& t, Choices& cudnn) {
+  std::printf("{\"name\": \"%s %s\", \"samples\": %lld, \"seq\": %lld, \"heads\": %lld, "
+              "\"kv_heads\": %lld, \"head_dim\": %lld, \"type\": \"bf16\"",
+              c.name, pass, static_cast<long long>(c.samples), static_cast<long long>(c.seq),
+              static_cast<long long>(c.heads), static_cast<long long>(c.kv_heads),
+              static_cast<long long>(c.d));
+  for (int k = 0; k < kKernels; ++k) {
+    const char* const name = kNames[static_cast<std::size_t>(k)];
+    if (t[k].empty() || t[k].front() < 0) {
+      std::string text = cudnn.of(static_cast<Kernel>(k)).text();
+      std::ranges::replace(text, '"', '\'');
+      std::printf(", \"%s\": \"%s\"", name, text.c_str());
+      continue;
+    }
+    std::printf(", \"%s_seconds\": [%s], \"%s_tflops\": %.4g", name, list(t[k]).c_str(), name,
+                flops / median(t[k]) / 1e12);
   }
-  std::printf(", \"cudnn_seconds\": [%s], \"cudnn_times_faster\": %.4g, \"cudnn_tflops\": %.4g}\n",
-              list(t[kCudnn]).c_str(), median(t[kTensorCores]) / median(t[kCudnn]),
-              flops / median(t[kCudnn]) / 1e12);
+  std::printf("}\n");
 }
 
-void print_row(const Cell& c, const char* pass, double flops, const Times& t,
-               const cuda::AttentionChoice& cudnn) {
-  std::printf(
-      "{\"name\": \"%s %s\", \"samples\": %lld, \"seq\": %lld, \"heads\": %lld, \"kv_heads\": "
-      "%lld, "
-      "\"head_dim\": %lld, \"type\": \"bf16\", \"tensor_cores_seconds\": [%s], "
-      "\"plain_seconds\": [%s], \"times_faster\": %.4g, \"tensor_cores_tflops\": %.4g",
-      c.name, pass, static_cast<long long>(c.samples), static_cast<long long>(c.seq),
-      static_cast<long long>(c.heads), static_cast<long long>(c.kv_heads),
-      static_cast<long long>(c.d), list(t[kTensorCores]).c_str(), list(t[kPlain]).c_str(),
-      median(t[kPlain]) / median(t[kTensorCores]), flops / median(t[kTensorCores]) / 1e12);
-  print_cudnn(t, flops, cudnn);
-}
-
-void measure(cuda::Api& api, cuda::AttentionChoice& cudnn, const Cell& c, int pairs) {
+void measure(cuda::Api& api, Choices& cudnn, const Cell& c, int pairs) {
   Bench bench(api, cudnn, c);
   Times times[2];
   for (int i = -1; i < pairs; ++i)     // the first of each warms up
@@ -185,7 +192,7 @@ void measure(cuda::Api& api, cuda::AttentionChoice& cudnn, const Cell& c, int pa
 int main(int count, char** arguments) try {
   const int pairs = count > 1 ? std::max(1, std::atoi(arguments[1])) : 5;
   const std::unique_ptr<cuda::Api> api = cuda::open_cuda();
-  cuda::AttentionChoice cudnn(cuda::AttentionKernel::automatic, *api);
+  Choices cudnn(*api);
   for (const Cell& c : kCells) measure(*api, cudnn, c, pairs);
   return 0;
 } catch (const cuda::DeviceFailure& failure) {

@@ -45,7 +45,8 @@ ProgramRun on_twin(const models::ModelSpec& spec, const Job& job, const Strategy
   INFO("order of streams " << order);
   std::optional<ProgramRun> run;
   {
-    cuda::CudaPlatform platform(twin, attention, gelu_by_products);
+    cuda::CudaPlatform platform(
+        twin, {.attention = attention, .gelu_by_products = gelu_by_products});
     run = run_program(spec, job, s, steps, kSeed,
                       [&](const auto& p, const auto& k, int rank) {
                         return platform.backend(p, k, rank);

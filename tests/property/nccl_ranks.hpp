@@ -50,7 +50,7 @@ inline Ranks nccl_ranks(const exec::cuda::NcclOptions& options, std::uint64_t se
           {.seed = seed * 64 + static_cast<std::uint64_t>(control.rank())});
       {
         exec::cuda::NcclWorld world(control, twin, fake_library(), options);
-        exec::cuda::CudaPlatform platform(twin, exec::cuda::AttentionKernel::own, false, false,
+        exec::cuda::CudaPlatform platform(twin, {},
                                           exec::cuda::OwnRank{control.rank(), &world, &world});
         body(world, control.rank(), [&](const auto& p, const auto& k, int rank) {
           return platform.backend(p, k, rank);

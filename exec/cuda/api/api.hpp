@@ -126,6 +126,9 @@ class Api {
   // c (=|+=) alpha a b (+ bias), sums in f32 (f64 where c is), rounded once; workspace of
   // product_workspace() bytes, of this stream alone. REQUIRES: the bias lies at a multiple of
   // kProductAlignment, and so does what multiply_gelu() keeps or reads beside.
+  // From now on products take the fastest of the algorithms that the library proposes, as timed
+  // when a shape first comes: their last bits may differ from run to run.
+  virtual void time_products() = 0;
   virtual void multiply(const host::MixedGemm& product, void* workspace, StreamHandle stream) = 0;
   // As multiply(), but c = gelu(sums), of the tanh form, and `before` receives the sums themselves;
   // gradient: c = sums gelu'(before). Each is rounded once, `before` lies as c does. False: the

@@ -22,6 +22,7 @@ struct AttentionPart {
   bool backward = false;
   std::int64_t samples = 1, seq = 1, heads = 1, kv_heads = 1, head_dim = 1;
   std::int64_t row = 0, out_row = 0;   // elements from a row of q, k and v, and of out, to the next
+  bool repeats = true;                 // the same inputs give the same bits
   auto operator<=>(const AttentionPart&) const = default;
 };
 
@@ -43,8 +44,7 @@ class AttentionLibrary {
   virtual ~AttentionLibrary() = default;
 
   virtual std::string name() const = 0;  // "cuDNN 9.19.0"
-  // Finds out how it computes `part`, and keeps that. The same inputs give the same bits, or it
-  // refuses.
+  // Finds out how it computes `part`, and keeps that.
   virtual Prepared prepare(const AttentionPart& part) = 0;
   // REQUIRES: prepared and not refused. Returns before it is done; throws DeviceFailure.
   virtual void run(const AttentionPart& part, const AttentionPlaces& at, void* workspace,

@@ -18,7 +18,8 @@ enum class AttentionKernel : std::uint8_t { own, automatic, library };
 
 class AttentionChoice {
  public:
-  AttentionChoice(AttentionKernel asked, Api& api);
+  // repeats: the same inputs give the same bits.
+  AttentionChoice(AttentionKernel asked, Api& api, bool repeats = true);
 
   // Why there is no library; empty: it is not asked for, or there.
   const std::string& absent() const { return opened_.absent; }
@@ -49,6 +50,7 @@ class AttentionChoice {
   bool run(const Queue& q, const AttentionPart& whole, const AttentionPlaces& at);
 
   OpenedAttention opened_;
+  bool repeats_;
   mutable std::mutex mutex_;
   std::map<Case, Chosen> chosen_;
 };

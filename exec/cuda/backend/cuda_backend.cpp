@@ -24,6 +24,15 @@ std::size_t bytes_of(const Operand& o) { return static_cast<std::size_t>(o.bytes
 
 }  // namespace
 
+std::size_t workspace_of(const SharedDevice& device, const program::RankClass& rank_class,
+                         std::int64_t samples) {
+  std::size_t workspace = std::max(device.api.product_workspace(),
+                                   static_cast<std::size_t>(device.workspace.value()));
+  for (const models::Operator& op : rank_class.operators)
+    workspace = std::max(workspace, workspace_bytes(op, samples));
+  return workspace;
+}
+
 CudaBackend::CudaBackend(const SharedDevice& device, const program::RankClass& rank_class,
                          std::int64_t samples, int rank)
     : device_(device), rank_(rank), api_(device.api) {
@@ -41,9 +50,7 @@ CudaBackend::~CudaBackend() { close(); }
 void CudaBackend::open(const program::RankClass& rank_class, std::int64_t samples) {
   pool_ = api_.create_pool();
   beside_ = api_.create_pool();
-  std::size_t workspace = api_.product_workspace();
-  for (const models::Operator& op : rank_class.operators)
-    workspace = std::max(workspace, workspace_bytes(op, samples));
+  const std::size_t workspace = workspace_of(device_, rank_class, samples);
   const auto open_lane = [&](Stream s, std::size_t bytes) {
     auto& lane = lanes_[static_cast<std::size_t>(s)];
     if (lane) return;
@@ -205,7 +212,12 @@ std::byte* CudaBackend::pinned(std::size_t bytes) {
 void CudaBackend::load(Stream stream, const Operand& to, const void* from) {
   std::byte* const host = pinned(bytes_of(to));
   std::memcpy(host, from, bytes_of(to));
-  api_.copy_in(to.data, host, bytes_of(to), queue(stream).stream);
+  // Maxima that are held back read nothing of it, and the sums that they wait for read this.
+  if (stream == Stream::compute) {
+    launch_held_product();
+    launch_held_sum();
+  }
+  api_.copy_in(to.data, host, bytes_of(to), lane(stream).queue.stream);
 }
 
 void CudaBackend::zero(Stream stream, const Operand& what) {

@@ -39,9 +39,14 @@ struct SharedDevice {
   const float* maps = nullptr;         // of exec/host/quantise.hpp, on the device
   // Held by the driver and libraries before any rank began; the free bytes then.
   core::Bytes context{}, free{};
+  core::Bytes workspace{};             // that a rank has at least
   int ranks = 1;
   std::uint64_t stochastic = 0;        // seed of stochastic rounding; 0: to nearest
 };
+
+// Bytes beside a rank's range that products, attention and column sums work in.
+std::size_t workspace_of(const SharedDevice& device, const program::RankClass& rank_class,
+                         std::int64_t samples);
 
 class CudaBackend final : public Backend {
  public:
@@ -122,6 +127,11 @@ class CudaBackend final : public Backend {
     host::View out, in, w, bias;       // backward: dx, dy
     host::LinearShape shape;
   };
+  // Maxima of rows of logits that have not been launched.
+  struct HeldMax {
+    host::View max, logits;
+    host::LogitShape shape;
+  };
 
   // A step that is kept: what of it lies on the device, and its own events.
   struct Recording {
@@ -146,6 +156,7 @@ class CudaBackend final : public Backend {
   void launch_held();
   void launch_held_sum();
   void launch_held_product();
+  void launch_held_max();
   // Each: whether the action was launched with what was held back, or is held back itself.
   bool launch_joined(const program::Action& action, const models::Operator& op,
                      std::span<const Operand> args, const KernelContext& context);
@@ -153,6 +164,8 @@ class CudaBackend final : public Backend {
                             std::span<const Operand> args, const KernelContext& context);
   bool launch_with_held_product(const program::Action& action, const models::Operator& op,
                                 std::span<const Operand> args, const KernelContext& context);
+  bool launch_with_held_max(const program::Action& action, const models::Operator& op,
+                            std::span<const Operand> args, const KernelContext& context);
   bool hold_product(const program::Action& action, const models::Operator& op,
                     std::span<const Operand> args, const KernelContext& context);
   bool launch_by_library(const program::Action& action, const models::Operator& op,
@@ -176,6 +189,7 @@ class CudaBackend final : public Backend {
   Pinned bounce_;
   HeldSum held_;
   HeldProduct product_;
+  HeldMax max_;
   Recording recording_;
   EventHandle base_ = nullptr;                 // the moment that marks are counted from
   double base_seconds_ = 0;                    // of the steady clock

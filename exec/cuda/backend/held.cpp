@@ -1,5 +1,6 @@
 // What is held back until the next action shows whether one kernel can do both: a sum and the layer
-// norm that reads it, a product and the GELU that reads it, or the GELU's gradient.
+// norm that reads it, a product and the GELU that reads it, or the GELU's gradient, and the maxima
+// and the sums of a loss.
 #include <fmt/format.h>
 
 #include "core/check.hpp"
@@ -42,7 +43,35 @@ std::string GeluChoice::text() const {
 
 void CudaBackend::launch_held() {
   launch_held_product();
+  launch_held_max();
   launch_held_sum();
+}
+
+void CudaBackend::launch_held_max() {
+  if (!max_.max) return;
+  const HeldMax m = std::exchange(max_, {});
+  softmax_max(lane(Stream::compute).queue, m.max, m.logits, m.shape);
+}
+
+// Where no other rank's maxima come between.
+bool CudaBackend::launch_with_held_max(const program::Action& action, const models::Operator& op,
+                                       std::span<const Operand> args,
+                                       const KernelContext& context) {
+  if (action.kind != ActionKind::forward) return false;
+  const std::int64_t rows = op.rows * context.samples;
+  if (op.kind == models::OpKind::softmax_max) {
+    launch_held();
+    const Forward<ops::softmax_max> a(op, args);
+    max_ = {a["max"], a["logits"], logit_shape(op, rows, context)};
+    return true;
+  }
+  if (op.kind != models::OpKind::softmax_sum || !max_.max) return false;
+  const Forward<ops::softmax_sum> a(op, args);
+  if (a["max"].data != max_.max.data || a["logits"].data != max_.logits.data) return false;
+  const HeldMax m = std::exchange(max_, {});
+  softmax_max_and_sum(lane(Stream::compute).queue, m.max, a["sums"], m.logits, a["targets"],
+                      m.shape);
+  return true;
 }
 
 void CudaBackend::launch_held_sum() {
@@ -142,7 +171,7 @@ bool CudaBackend::launch_with_held_product(const program::Action& action,
     return false;
   // The product's results may take the place of nothing that it reads.
   const std::int64_t bytes = extent_of(elements, to);
-  const std::int64_t in = p.shape.rows * (forward ? p.shape.k : p.shape.n);
+  const std::int64_t in = p.shape.rows * (forward ? p.shape.ldx : p.shape.ldy);
   if (shares(to, bytes, p.in, extent_of(in, p.in)) ||
       shares(to, bytes, p.w, extent_of(p.shape.n * p.shape.k, p.w)) ||
       (p.bias && shares(to, bytes, p.bias, extent_of(p.shape.n, p.bias))) ||
@@ -163,6 +192,8 @@ bool CudaBackend::launch_joined(const program::Action& action, const models::Ope
                                    hold_product(action, op, args, context)))
     return true;
   launch_held_product();
+  if (launch_with_held_max(action, op, args, context)) return true;
+  launch_held_max();
   return launch_with_held_sum(action, op, args, context);
 }
 

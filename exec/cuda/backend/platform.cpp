@@ -32,15 +32,14 @@ const float* upload_maps(Api& api, PoolHandle pool) {
 }
 
 // Ranges of all ranks on the card, and the workspaces that they have beside.
-core::Bytes needed(const program::Program& p, Api& api, const std::optional<OwnRank>& own) {
+core::Bytes needed(const program::Program& p, const SharedDevice& device,
+                   const std::optional<OwnRank>& own) {
   core::Bytes need{0};
   for (std::size_t c = 0; c < p.classes.size(); ++c) {
     if (own && p.class_of(own->rank) != static_cast<int>(c)) continue;
-    std::size_t workspace = api.product_workspace();
-    for (const models::Operator& op : p.classes[c].operators)
-      workspace = std::max(workspace, workspace_bytes(op, p.samples));
     const core::Bytes one = program::replay(p.classes[c]).reserved +
-                            core::Bytes(static_cast<std::int64_t>(workspace));
+                            core::Bytes(static_cast<std::int64_t>(
+                                workspace_of(device, p.classes[c], p.samples)));
     need += one * (own ? 1 : std::ssize(p.ranks_of(static_cast<int>(c))));
   }
   return need;
@@ -77,14 +76,14 @@ void put(RunRecord& r, const char* key, const std::optional<double>& value, cons
 
 }  // namespace
 
-CudaPlatform::CudaPlatform(Api& api, AttentionKernel attention, bool gelu_by_products, bool records,
-                           std::optional<OwnRank> own)
+CudaPlatform::CudaPlatform(Api& api, const GpuChoices& choices, std::optional<OwnRank> own)
     : api_(api),
-      asked_(attention),
-      attention_(attention, api),
-      recorder_(api, records),
+      choices_(choices),
+      attention_(choices.attention, api, choices.deterministic),
+      recorder_(api, choices.records),
       own_(own) {
-  gelu_.by_products = gelu_by_products;
+  gelu_.by_products = choices.gelu_by_products;
+  if (!choices.deterministic) api.time_products();
   const DeviceInfo info = api.device();
   pool_ = api.create_pool();
   messages_ = std::make_unique<MessagePool>(api);
@@ -93,6 +92,7 @@ CudaPlatform::CudaPlatform(Api& api, AttentionKernel attention, bool gelu_by_pro
   if (own_) device_->watch = own_->watch;
   if (own_) device_->ranges = own_->ranges;
   device_->context = api.context_bytes();
+  device_->workspace = choices.workspace;
   device_->free = api.memory().free;   // before the first pool takes more than it is asked for
   device_->maps = upload_maps(api, pool_);
   before_ = api.readings();
@@ -123,11 +123,11 @@ core::Problems CudaPlatform::problems(const program::Program& program, const pla
   if (program.mesh.context > 1)
     found.push_back({"context", "1 on a GPU", std::to_string(program.mesh.context),
                      "plan with --pin context=1, or run it with --backend host"});
-  if (asked_ == AttentionKernel::library && !attention_.absent().empty())
+  if (choices_.attention == AttentionKernel::library && !attention_.absent().empty())
     found.push_back({"--attention-kernel cudnn", "cuDNN and its frontend", attention_.absent(),
                      "or use --attention-kernel own"});
   if (!found.empty()) return found;
-  const core::Bytes need = needed(program, api_, own_), have = api_.memory().free;
+  const core::Bytes need = needed(program, *device_, own_), have = api_.memory().free;
   if (need > have)
     found.push_back({"--backend cuda",
                      "at most " + core::to_text(have) + " of free memory on " + device_->info.name +
@@ -171,6 +171,7 @@ void CudaPlatform::describe(RunRecord& r, RanksAre) {
   r.environment["pci"] = d.pci;
   r.environment["attention"] = attention_.text();
   r.environment["gelu"] = gelu_.text();
+  r.environment["deterministic"] = choices_.deterministic ? "on" : "off";
   r.environment["device_times"] = recorder_.text();
   if (r.ranks > 1 && !own_) r.environment["ranks_per_gpu"] = std::to_string(r.ranks);
   const Readings after = api_.readings();

@@ -16,12 +16,19 @@ struct OwnRank {
   RangeMemory* ranges = nullptr;       // of its buffers; outlives the platform
 };
 
+// How a run's actions become kernels.
+struct GpuChoices {
+  AttentionKernel attention = AttentionKernel::own;
+  bool gelu_by_products = false;
+  bool deterministic = true;           // the same inputs give the same bits; else what is fastest
+  bool records = false;                // what the device itself records of a step is kept
+  core::Bytes workspace{};             // of a rank, as the plan has it; at least what kernels need
+};
+
 class CudaPlatform final : public Platform {
  public:
-  // records: what the device itself records of a step. own: absent where all ranks of the run are
-  // on this card. Throws DeviceFailure. api outlives it.
-  explicit CudaPlatform(Api& api, AttentionKernel attention = AttentionKernel::own,
-                        bool gelu_by_products = false, bool records = false,
+  // own: absent where all ranks of the run are on this card. Throws DeviceFailure. api outlives it.
+  explicit CudaPlatform(Api& api, const GpuChoices& choices = {},
                         std::optional<OwnRank> own = std::nullopt);
   ~CudaPlatform() override;
 
@@ -38,7 +45,7 @@ class CudaPlatform final : public Platform {
 
  private:
   Api& api_;
-  const AttentionKernel asked_;
+  const GpuChoices choices_;
   AttentionChoice attention_;
   GeluChoice gelu_;
   DeviceRecorder recorder_;

@@ -155,6 +155,7 @@ class CudaApi final : public Api {
     check(cudaMemsetAsync(to, 0, n, raw(s)), "cudaMemsetAsync");
   }
   void launch(const Launch& l, StreamHandle s) override;
+  void time_products() override { products_->time_algorithms(); }
   void multiply(const host::MixedGemm& g, void* workspace, StreamHandle s) override {
     products_->multiply(g, workspace, raw(s));
   }

@@ -116,7 +116,7 @@ std::unique_ptr<graph::Graph> graph_of(const AttentionPart& p) {
                                             graph::SDPA_backward_attributes()
                                                 .set_name("attention_gradient")
                                                 .set_causal_mask(true)
-                                                .set_deterministic_algorithm(true)
+                                                .set_deterministic_algorithm(p.repeats)
                                                 .set_attn_scale(scale));
   output(dq, kDq, queries);
   output(dk, kDk, keys);

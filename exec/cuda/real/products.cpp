@@ -1,13 +1,18 @@
 #include "exec/cuda/real/products.hpp"
 
+#include <array>
 #include <bit>
 #include <string>
+#include <vector>
 
 #include "core/check.hpp"
 #include "exec/cuda/real/check.hpp"
 
 namespace exec::cuda {
 namespace {
+
+constexpr int kProposals = 8, kTrials = 4;  // the first trial is not counted
+constexpr float kBetter = 0.99F;            // a later proposal must be so much faster
 
 cudaDataType_t type_of(core::DType type) {
   switch (type) {
@@ -79,7 +84,8 @@ Products::~Products() {
 
 // C^T = op(B)^T op(A)^T: the library's first operand is our B, its second our A.
 std::unique_ptr<Products::Chosen> Products::make(const host::MixedGemm& g, const After& after,
-                                                 const Key& key) {
+                                                 const Key& key, void* workspace,
+                                                 cudaStream_t stream) {
   auto chosen = std::make_unique<Chosen>();
   Chosen& k = *chosen;
   const bool wide = g.c.view.type == core::DType::f64;
@@ -115,10 +121,11 @@ std::unique_ptr<Products::Chosen> Products::make(const host::MixedGemm& g, const
          static_cast<std::uint32_t>(key[14]));
   prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
          static_cast<std::uint32_t>(key[14]));
-  cublasLtMatmulHeuristicResult_t best{};
+  std::array<cublasLtMatmulHeuristicResult_t, kProposals> best{};
   int found = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle_, k.operation, k.b, k.a, k.c, k.c, preference, 1, &best, &found);
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, k.operation, k.b, k.a, k.c, k.c, preference,
+                                     times_ ? kProposals : 1, best.data(), &found);
   cublasLtMatmulPreferenceDestroy(preference);
   const std::string what = "cublasLtMatmulAlgoGetHeuristic(" + std::to_string(g.m) + " x " +
                            std::to_string(g.n) + " x " + std::to_string(g.k) + ")";
@@ -127,11 +134,61 @@ std::unique_ptr<Products::Chosen> Products::make(const host::MixedGemm& g, const
   if (after.then != Then::nothing && none) return nullptr;
   check(status, what);
   check(found > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED, what);
-  k.algorithm = best.algo;
+  k.algorithm = best.front().algo;
+  if (found == 1) return chosen;
+  std::vector<cublasLtMatmulAlgo_t> proposals;
+  for (int i = 0; i < found; ++i) proposals.push_back(best[static_cast<std::size_t>(i)].algo);
+  k.algorithm = proposals[static_cast<std::size_t>(fastest(g, k, proposals, workspace, stream))];
   return chosen;
 }
 
-const Products::Chosen* Products::choose(const host::MixedGemm& g, const After& after) {
+// Sums that are added to are made elsewhere meanwhile. Nothing is timed while a step is captured,
+// or where there is no memory for that: it is given back at once, and counts nowhere.
+int Products::fastest(const host::MixedGemm& g, Chosen& k,
+                      std::span<const cublasLtMatmulAlgo_t> proposals, void* workspace,
+                      cudaStream_t stream) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing");
+  if (capture != cudaStreamCaptureStatusNone) return 0;
+  void* elsewhere = nullptr;
+  if (g.accumulate) {
+    const core::Bytes bytes = core::bytes_of(g.m * g.c.leading, g.c.view.type);
+    const cudaError_t status = cudaMalloc(&elsewhere, static_cast<std::size_t>(bytes.value()));
+    if (status != cudaSuccess) {
+      quietly(status);
+      return 0;
+    }
+    check(cudaMemsetAsync(elsewhere, 0, static_cast<std::size_t>(bytes.value()), stream),
+          "cudaMemsetAsync");
+  }
+  cudaEvent_t begin = nullptr, end = nullptr;
+  check(cudaEventCreate(&begin), "cudaEventCreate");
+  check(cudaEventCreate(&end), "cudaEventCreate");
+  int best = 0;
+  float least = 0;
+  for (int i = 0; i < std::ssize(proposals); ++i) {
+    k.algorithm = proposals[static_cast<std::size_t>(i)];
+    float own = -1;
+    for (int repeat = 0; repeat < kTrials; ++repeat) {
+      check(cudaEventRecord(begin, stream), "cudaEventRecord");
+      void* const c = g.accumulate ? elsewhere : g.c.view.data;
+      if (run(g, k, c, workspace, stream) != CUBLAS_STATUS_SUCCESS) break;
+      check(cudaEventRecord(end, stream), "cudaEventRecord");
+      check(cudaEventSynchronize(end), "a product that is timed");
+      float milliseconds = 0;
+      check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
+      if (repeat > 0 && (own < 0 || milliseconds < own)) own = milliseconds;
+    }
+    if (own >= 0 && (least == 0 || own < least * kBetter)) least = own, best = i;
+  }
+  quietly(cudaEventDestroy(begin));
+  quietly(cudaEventDestroy(end));
+  if (elsewhere != nullptr) quietly(cudaFree(elsewhere));
+  return best;
+}
+
+const Products::Chosen* Products::choose(const host::MixedGemm& g, const After& after,
+                                         void* workspace, cudaStream_t stream) {
   const auto type = [](const host::View& v) { return static_cast<std::int64_t>(v.type); };
   const Key key{g.m, g.n, g.k, g.a.leading, g.b.leading, g.c.leading, g.a.transposed,
                 g.b.transposed, type(g.a.view), type(g.b.view), type(g.c.view),
@@ -140,7 +197,7 @@ const Products::Chosen* Products::choose(const host::MixedGemm& g, const After& 
                 alignment(after.before), alignment(g.bias.data)};
   const auto found = chosen_.find(key);
   if (found != chosen_.end()) return found->second.get();
-  return chosen_.emplace(key, make(g, after, key)).first->second.get();
+  return chosen_.emplace(key, make(g, after, key, workspace, stream)).first->second.get();
 }
 
 void Products::multiply(const host::MixedGemm& g, void* workspace, cudaStream_t stream) {
@@ -156,22 +213,25 @@ bool Products::multiply_gelu(const host::MixedGemm& g, const host::View& before,
 bool Products::launch(const host::MixedGemm& g, const After& after, void* workspace,
                       cudaStream_t stream) {
   const std::scoped_lock lock(mutex_);  // bias and `before` are the descriptor's
-  const Chosen* const chosen = choose(g, after);
+  const Chosen* const chosen = choose(g, after, workspace, stream);
   if (chosen == nullptr) return false;
   const Chosen& k = *chosen;
   if (g.bias) set(k.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias.data);
   if (after.then != Then::nothing)
     set(k.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, after.before);
+  check(run(g, k, g.c.view.data, workspace, stream), "cublasLtMatmul");
+  return true;
+}
+
+cublasStatus_t Products::run(const host::MixedGemm& g, const Chosen& k, void* c, void* workspace,
+                             cudaStream_t stream) {
   const bool wide = g.c.view.type == core::DType::f64;
   const double alpha64 = g.alpha, beta64 = g.accumulate ? 1.0 : 0.0;
   const auto alpha32 = static_cast<float>(alpha64), beta32 = static_cast<float>(beta64);
   const void* const alpha = wide ? static_cast<const void*>(&alpha64) : &alpha32;
   const void* const beta = wide ? static_cast<const void*>(&beta64) : &beta32;
-  check(cublasLtMatmul(handle_, k.operation, alpha, g.b.view.data, k.b, g.a.view.data, k.a, beta,
-                       g.c.view.data, k.c, g.c.view.data, k.c, &k.algorithm, workspace, kWorkspace,
-                       stream),
-        "cublasLtMatmul");
-  return true;
+  return cublasLtMatmul(handle_, k.operation, alpha, g.b.view.data, k.b, g.a.view.data, k.a, beta,
+                        c, k.c, c, k.c, &k.algorithm, workspace, kWorkspace, stream);
 }
 
 }  // namespace exec::cuda

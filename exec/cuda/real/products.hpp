@@ -1,5 +1,6 @@
 #pragma once
-// Matrix products by cuBLASLt: one heuristic per shape, types and alignment, kept. Sums are in f32
+// Matrix products by cuBLASLt: one algorithm per shape, types and alignment, kept: the library's
+// first proposal, or the fastest of those that it makes. Sums are in f32
 // (f64 for f64), f32 products without TF32, so that they may be compared with the host's.
 // Thread-safe.
 
@@ -10,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "exec/host/gemm.hpp"
 
@@ -25,6 +27,8 @@ class Products {
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
+  // As Api::time_products.
+  void time_algorithms() { times_ = true; }
   void multiply(const host::MixedGemm& g, void* workspace, cudaStream_t stream);
   // As Api::multiply_gelu.
   bool multiply_gelu(const host::MixedGemm& g, const host::View& before, bool gradient,
@@ -42,11 +46,19 @@ class Products {
 
   static cublasLtEpilogue_t epilogue(Then then, bool bias);
   // Null: the library has nothing for this shape with an epilogue; without one it throws.
-  const Chosen* choose(const host::MixedGemm& g, const After& after);
-  std::unique_ptr<Chosen> make(const host::MixedGemm& g, const After& after, const Key& key);
+  const Chosen* choose(const host::MixedGemm& g, const After& after, void* workspace,
+                       cudaStream_t stream);
+  std::unique_ptr<Chosen> make(const host::MixedGemm& g, const After& after, const Key& key,
+                               void* workspace, cudaStream_t stream);
+  cublasStatus_t run(const host::MixedGemm& g, const Chosen& k, void* c, void* workspace,
+                     cudaStream_t stream);
+  // Of the proposals by index, the fastest here; 0 where they cannot be timed.
+  int fastest(const host::MixedGemm& g, Chosen& k, std::span<const cublasLtMatmulAlgo_t> proposals,
+              void* workspace, cudaStream_t stream);
   bool launch(const host::MixedGemm& g, const After& after, void* workspace, cudaStream_t stream);
 
   cublasLtHandle_t handle_ = nullptr;
+  bool times_ = false;
   std::mutex mutex_;
   std::map<Key, std::unique_ptr<Chosen>> chosen_;
 };

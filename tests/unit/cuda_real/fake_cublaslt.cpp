@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <new>
 #include <vector>
 
 #include "exec/host/convert.hpp"
@@ -79,6 +80,22 @@ std::uint64_t beside(const Desc& d) {
                   alignment(pointer(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER)));
 }
 
+// An algorithm's words: what alignment it takes for granted of a, b, c and of what is beside them,
+// and which of the proposals it is.
+void propose(cublasLtMatmulHeuristicResult_t& result, int index, const Attributes& asked,
+             const Desc& desc) {
+  std::uint64_t* const words = result.algo.data;
+  words[0] = got(asked, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 256);
+  words[1] = got(asked, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 256);
+  words[2] = std::min(got(asked, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 256),
+                      got(asked, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 256));
+  words[3] = beside(desc);
+  words[4] = static_cast<std::uint64_t>(index);
+  result.state = CUBLAS_STATUS_SUCCESS;
+}
+
+float now = 0;                         // milliseconds
+
 double at(const void* data, const Layout& l, std::int64_t row, std::int64_t column) {
   return exec::host::get<double>({const_cast<void*>(data), type_of(l.type)}, row + column * l.ld);
 }
@@ -131,11 +148,10 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   return keep(*as<Attributes>(p), what, value, size);
 }
 
-// The algorithm's words: what alignment it takes for granted of a, b, c and of what is beside them.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-    cublasLtMatmulPreference_t preference, int, cublasLtMatmulHeuristicResult_t results[],
+    cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t results[],
     int* found) {
   ++fake_cublaslt::heuristics;
   *found = 0;
@@ -151,14 +167,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   const bool plain = epilogue(desc) == CUBLASLT_EPILOGUE_DEFAULT;
   if (!fake_cublaslt::has_products || (!plain && !fake_cublaslt::has_epilogues))
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  std::uint64_t* const words = results[0].algo.data;
-  words[0] = got(asked, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 256);
-  words[1] = got(asked, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 256);
-  words[2] = std::min(got(asked, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 256),
-                      got(asked, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 256));
-  words[3] = beside(desc);
-  results[0].state = CUBLAS_STATUS_SUCCESS;
-  *found = 1;
+  *found = std::min(wanted, static_cast<int>(fake_cublaslt::times.size()));
+  for (int i = *found - 1; i >= 0; --i) propose(results[i], i, asked, desc);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -176,6 +186,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   if (c != d || c_layout != d_layout || alignment(a) < words[0] || alignment(b) < words[1] ||
       alignment(c) < words[2] || beside(desc) < words[3])
     return CUBLAS_STATUS_EXECUTION_FAILED;
+  now += fake_cublaslt::times[words[4]];
+  fake_cublaslt::ran.push_back(static_cast<int>(words[4]));
   const auto factor = [&](const void* p) {
     return desc.scale == CUDA_R_64F ? *static_cast<const double*>(p)
                                     : static_cast<double>(*static_cast<const float*>(p));
@@ -209,6 +221,42 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
       exec::host::put(out, i + j * lc.ld, sum);
     }
   return CUBLAS_STATUS_SUCCESS;
+}
+
+// Events are moments of one clock, which products alone move.
+cudaError_t cudaEventCreate(cudaEvent_t* e) {
+  *e = as<CUevent_st>(new float(0));
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t e) {
+  delete as<float>(e);
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t) {
+  *as<float>(e) = now;
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  *milliseconds = *as<float>(to) - *as<float>(from);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  *status = fake_cublaslt::capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  if (!fake_cublaslt::has_memory) return cudaErrorMemoryAllocation;
+  *memory = ::operator new(bytes, std::align_val_t{256});
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* memory) {
+  ::operator delete(memory, std::align_val_t{256});
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
+  std::memset(to, value, bytes);
+  return cudaSuccess;
 }
 
 cudaError_t cudaGetLastError() { return cudaSuccess; }

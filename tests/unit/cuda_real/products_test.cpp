@@ -134,3 +134,39 @@ TEST_CASE("what the library has not is told: of an epilogue by the result, of a 
   CHECK_THROWS_AS(products.multiply(x.g, nullptr, nullptr), exec::cuda::DeviceFailure);
   fake_cublaslt::has_products = fake_cublaslt::has_epilogues = true;
 }
+
+// Sums that are added to are not made twice, whatever is tried.
+TEST_CASE("products that are timed take the fastest proposal, which is kept, and add once") {
+  Random r(55);
+  fake_cublaslt::times = {1.0F, 0.995F, 0.5F, 0.7F};
+  for (const bool accumulate : {false, true}) {
+    Case x(r, DType::bf16, DType::bf16,
+           {.m = 4, .n = 16, .k = 8, .a = {{}, 8}, .b = {{}, 16}, .c = {{}, 16}});
+    x.g.accumulate = accumulate;
+    const Values before = x.c.values();
+    const auto result = [&](Products& products, std::size_t calls) {
+      exec::host::store(x.g.c.view, static_cast<std::int64_t>(before.size()), before.data());
+      fake_cublaslt::ran.clear();
+      products.multiply(x.g, nullptr, nullptr);
+      CHECK(fake_cublaslt::ran.size() == calls);
+      return x.c.values();
+    };
+    Products first, timed;
+    timed.time_algorithms();
+    const Values expected = result(first, 1);
+    CHECK(fake_cublaslt::ran.back() == 0);
+    CHECK(result(timed, 4 * 4 + 1) == expected);
+    CHECK(fake_cublaslt::ran.back() == 2);
+    CHECK(result(timed, 1) == expected);
+    CHECK(fake_cublaslt::ran.back() == 2);
+    for (bool* const hinders : {&fake_cublaslt::capturing, &fake_cublaslt::has_memory}) {
+      Products again;
+      again.time_algorithms();
+      *hinders = !*hinders;
+      const bool timed_now = hinders == &fake_cublaslt::has_memory && !accumulate;
+      CHECK(result(again, timed_now ? 17 : 1) == expected);
+      *hinders = !*hinders;
+    }
+  }
+  fake_cublaslt::times = {1};
+}

@@ -165,3 +165,14 @@ TEST_CASE("inference trains nothing, keeps nothing and ends in the logits") {
   CHECK_FALSE(has_operator(graph->epilogue, "head.loss"));
   CHECK(find_operator(graph->templates[0], "mlp.fc").flops_weight_gradient.value() == 0.0);
 }
+
+TEST_CASE("rows of logits are padded to 128 bytes where that adds under 1 %") {
+  KeptBeside kept;
+  CHECK(logit_row(50257, kept) == 50257);
+  kept.aligned_logits = true;
+  CHECK(logit_row(50257, kept) == 50304);
+  CHECK(logit_row(32000, kept) == 32000);
+  CHECK(logit_row(501, kept) == 501);     // 512 would be 2.2 % more
+  CHECK(logit_row(6336, kept) == 6336);
+  CHECK(logit_row(6337, kept) == 6400);   // 63 of 6337
+}
