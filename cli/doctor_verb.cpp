@@ -52,7 +52,7 @@ constexpr std::array<Way, 5> kWays{{
 
 // What holds of a way whether this machine can go it or not.
 constexpr const char* kUnproven =
-    "built, and tested on simulated GPUs over a simulated NCCL; no GPU has run it yet";
+    "built, and run on one H100 (two processes on one card); no machine of several GPUs ran it yet";
 
 // The rest of the first line that starts with key, without the colon and blanks; empty: none.
 std::string line_of(const std::string& path, std::string_view key) {

@@ -49,7 +49,7 @@ answers 2 'host, tcp, mpi, cuda or nccl' "$bin/planner" doctor --for dishes
 answers 0 '' "$bin/planner" doctor --for tcp
 # What holds whatever this machine has.
 "$bin/planner" doctor --for nccl >out.txt 2>err.txt
-if ! grep -q 'no GPU has run' out.txt; then complain "not said of nccl: $(cat out.txt)"; fi
+if ! tr -s '\n ' ' ' <out.txt | grep -q 'no machine of several GPUs ran'; then complain "not said of nccl: $(cat out.txt)"; fi
 if ! grep -q '^ *NCCL ' out.txt; then complain 'no word of NCCL'; fi
 # How GPUs are joined, by NVML; a fake of it says so.
 fake_nvml=$bin/../tests/fake_nvml
