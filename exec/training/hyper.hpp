@@ -11,6 +11,7 @@ struct Hyper {
   double beta2 = 0;         // decay of squared gradients (rmsprop's and adadelta's too)
   double epsilon = 0;
   double weight_decay = 0;  // adamw, adam8bit: w -= lr decay w; the others: g += decay w
+  friend bool operator==(const Hyper&, const Hyper&) = default;
 };
 
 // The papers' values; frameworks' where a paper leaves them open (named in hyper.cpp).

@@ -365,3 +365,10 @@ TEST_CASE("a device that fails ends every rank with its words, and nothing stays
         CHECK(twin.leaked() == 0);
       }
 }
+
+// Of 52 parameters; a launch takes 56.
+TEST_CASE("the updates of a step are one launch") {
+  const models::ModelSpec spec = tiny_gpt();
+  on_twin(spec, tiny_job(spec, 4, "mixed"), strategy(1, 4, 2), 3);
+  CHECK(launches["update"] == 3);
+}

@@ -226,7 +226,7 @@ if ! grep -q -e 'an NVIDIA GPU, found none' -e 'no NVIDIA driver answers' err.tx
 # ---- failures while it runs: the first reason, once, and no record -------------------------------
 plan three --gpus 3 --global-batch 6 --recipe mixed --pin data=3 --pin sharding=zero3
 for fault in allocate=1:out_of_memory allocate=7:out_of_memory allocate_pinned=2:out_of_host_memory \
-  launch=1:no_image launch=40:launch launch=333:device multiply=11:device copy=60:device \
+  launch=1:no_image launch=40:launch launch=150:device multiply=11:device copy=60:device \
   wait=25:device record=30:device copy_in=4:device create_stream=3:device synchronise=9:device; do
   for name in two three; do
     expect 3 'a failure that a test asked for' \

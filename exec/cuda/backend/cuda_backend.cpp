@@ -216,6 +216,7 @@ void CudaBackend::load(Stream stream, const Operand& to, const void* from) {
   if (stream == Stream::compute) {
     launch_held_product();
     launch_held_sum();
+    launch_held_updates();
   }
   api_.copy_in(to.data, host, bytes_of(to), lane(stream).queue.stream);
 }
@@ -243,7 +244,9 @@ void CudaBackend::dequantise(Stream stream, planner::Quantization kind, const Op
 
 void CudaBackend::update(Stream stream, const exec::Update& u) {
   if (recording_.open) recording_.hyper = u.hyper;
-  cuda::update(queue(stream), u.kind, u.hyper, u.step, u.parameters, u.slots, device_.maps,
+  const ParameterUpdate own{u.parameters, {u.slots.begin(), u.slots.end()}};
+  if (stream == Stream::compute) return hold_update(u, own);
+  cuda::update(queue(stream), u.kind, u.hyper, u.step, std::span(&own, 1), device_.maps,
                device_.stochastic, recording_.open ? recording_.numbers : nullptr);
 }
 
@@ -288,7 +291,10 @@ void CudaBackend::drain() {
 // A product that is held back stays so, or a step with marks would have other bits: its time is
 // then its successor's.
 double CudaBackend::mark(Stream stream) {
-  if (stream == Stream::compute) launch_held_sum();
+  if (stream == Stream::compute) {
+    launch_held_sum();
+    launch_held_updates();
+  }
   const StreamHandle handle = lane(stream).queue.stream;
   Lane& l = lane(stream);
   if (l.marks_used == l.marks.size()) l.marks.push_back(api_.create_event(true));

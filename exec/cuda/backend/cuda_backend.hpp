@@ -132,6 +132,13 @@ class CudaBackend final : public Backend {
     host::View max, logits;
     host::LogitShape shape;
   };
+  // Updates that have not been launched, of one step and by one rule.
+  struct HeldUpdates {
+    planner::OptimizerKind kind{};
+    Hyper hyper;
+    std::int64_t step = 0;
+    std::vector<ParameterUpdate> all;
+  };
 
   // A step that is kept: what of it lies on the device, and its own events.
   struct Recording {
@@ -157,6 +164,7 @@ class CudaBackend final : public Backend {
   void launch_held_sum();
   void launch_held_product();
   void launch_held_max();
+  void launch_held_updates();
   // Each: whether the action was launched with what was held back, or is held back itself.
   bool launch_joined(const program::Action& action, const models::Operator& op,
                      std::span<const Operand> args, const KernelContext& context);
@@ -166,6 +174,7 @@ class CudaBackend final : public Backend {
                                 std::span<const Operand> args, const KernelContext& context);
   bool launch_with_held_max(const program::Action& action, const models::Operator& op,
                             std::span<const Operand> args, const KernelContext& context);
+  void hold_update(const exec::Update& update, const ParameterUpdate& own);
   bool hold_product(const program::Action& action, const models::Operator& op,
                     std::span<const Operand> args, const KernelContext& context);
   bool launch_by_library(const program::Action& action, const models::Operator& op,
@@ -190,6 +199,7 @@ class CudaBackend final : public Backend {
   HeldSum held_;
   HeldProduct product_;
   HeldMax max_;
+  HeldUpdates updates_;
   Recording recording_;
   EventHandle base_ = nullptr;                 // the moment that marks are counted from
   double base_seconds_ = 0;                    // of the steady clock

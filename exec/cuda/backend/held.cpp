@@ -1,6 +1,6 @@
 // What is held back until the next action shows whether one kernel can do both: a sum and the layer
-// norm that reads it, a product and the GELU that reads it, or the GELU's gradient, and the maxima
-// and the sums of a loss.
+// norm that reads it, a product and the GELU that reads it, or the GELU's gradient, the maxima and
+// the sums of a loss, and updates that follow each other.
 #include <fmt/format.h>
 
 #include "core/check.hpp"
@@ -45,6 +45,27 @@ void CudaBackend::launch_held() {
   launch_held_product();
   launch_held_max();
   launch_held_sum();
+  launch_held_updates();
+}
+
+void CudaBackend::launch_held_updates() {
+  if (updates_.all.empty()) return;
+  const HeldUpdates held = std::exchange(updates_, {});
+  cuda::update(lane(Stream::compute).queue, held.kind, held.hyper, held.step, held.all,
+               device_.maps, device_.stochastic,
+               recording_.open ? recording_.numbers : nullptr);
+}
+
+// Nothing of them reads what another writes.
+void CudaBackend::hold_update(const exec::Update& update, const ParameterUpdate& own) {
+  const HeldUpdates& h = updates_;
+  const bool joins = !h.all.empty() && h.kind == update.kind && h.step == update.step &&
+                     h.hyper == update.hyper;
+  if (!joins) {
+    launch_held();
+    updates_ = {update.kind, update.hyper, update.step, {}};
+  }
+  updates_.all.push_back(own);
 }
 
 void CudaBackend::launch_held_max() {

@@ -8,6 +8,8 @@
 
 #if defined(__CUDACC__)
 #define PLANNER_DEVICE __device__ __forceinline__
+// A large argument of a kernel, which is indexed where it lies and not copied first.
+#define PLANNER_ARGUMENT const __grid_constant__
 // Dynamic shared memory of the block, as T; one such array a kernel.
 #define PLANNER_SHARED(T, name)                            \
   extern __shared__ __align__(128) unsigned char raw_##name[]; \
@@ -20,6 +22,7 @@
 #include "exec/cuda/emulate/grid.hpp"
 #include "exec/host/convert.hpp"
 #define PLANNER_DEVICE inline
+#define PLANNER_ARGUMENT const
 #define PLANNER_SHARED(T, name) T* const name = reinterpret_cast<T*>(::emulate::shared())
 #define PLANNER_UNROLL
 #define PLANNER_UNROLL_BY(n)

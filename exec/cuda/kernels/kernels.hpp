@@ -6,6 +6,9 @@
 // result is rounded once, to nearest even. Every order of summation is fixed: the same inputs give
 // the same bits. Queues are used by one thread at a time.
 
+#include <span>
+#include <vector>
+
 #include "exec/cuda/kernels/queue.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/optimizers.hpp"
@@ -123,9 +126,21 @@ StepNumbers step_numbers(const Hyper& hyper, std::int64_t step, std::uint64_t st
 // maps: signed_map() and unsigned_map() of exec/host/quantise.hpp, 512 floats on the device
 // (adam8bit alone reads them). stochastic: a 16-bit weight without a master is rounded up or down
 // by chance, drawn from this seed, the step and the element's place; 0: to nearest.
+struct ParameterUpdate {
+  host::Parameters parameters;
+  std::vector<View> slots;
+};
+// Those of types that recipes have are few launches: up to 56 parameters each.
 void update(const Queue& q, planner::OptimizerKind kind, const Hyper& hyper,
-            std::int64_t step, const host::Parameters& p, std::span<const View> slots,
-            const float* maps, std::uint64_t stochastic = 0, const StepNumbers* now = nullptr);
+            std::int64_t step, std::span<const ParameterUpdate> all, const float* maps,
+            std::uint64_t stochastic = 0, const StepNumbers* now = nullptr);
+inline void update(const Queue& q, planner::OptimizerKind kind, const Hyper& hyper,
+                   std::int64_t step, const host::Parameters& p, std::span<const View> slots,
+                   const float* maps, std::uint64_t stochastic = 0,
+                   const StepNumbers* now = nullptr) {
+  const ParameterUpdate one{p, {slots.begin(), slots.end()}};
+  update(q, kind, hyper, step, std::span(&one, 1), maps, stochastic, now);
+}
 // *state = host::stepped() of it and the root of *squares.
 void step_loss_scale(const Queue& q, host::LossScaleState* state, const double* squares,
                      const host::LossScaleRule& rule);

@@ -1,6 +1,7 @@
 // Optimizers of operands of any type: one thread an element (adam8bit: one block a block of 256).
 // The rules are those of exec/host/optimizers.cpp.
 #include <algorithm>
+#include <vector>
 
 #include "exec/cuda/kernels/optimizer.cuh"
 
@@ -109,32 +110,49 @@ StepNumbers step_numbers(const Hyper& hyper, int64_t step, std::uint64_t stochas
           stochastic != 0 ? stochastic + apart : 0};
 }
 
-void update(const Queue& q, OptimizerKind kind, const Hyper& hyper, int64_t step_number,
-            const host::Parameters& p, std::span<const View> slots, const float* maps,
-            std::uint64_t stochastic, const StepNumbers* now) {
-  const StepNumbers numbers = step_numbers(hyper, step_number, stochastic);
-  PLANNER_CHECK(slots.size() <= 4, "at most four slots");
-  if (p.n == 0) return;
-  Update u{real(p.weight), real(p.master), real(p.gradient), {}, p.n,
-           kind,           p.decays,       numbers.seed,     now, p.squares, p.clip,
-           p.loss_scale};
-  for (std::size_t k = 0; k < slots.size(); ++k) u.slot[k] = real(slots[k]);
-  const Extent grid{blocks_of(p.n, kUpdateThreads)};
-  if (kind == OptimizerKind::adam8bit) {
+static void update_alone(const Queue& q, const Update& u, const Hyper& hyper,
+                         const StepNumbers& numbers, int slots, const float* maps) {
+  const Extent grid{blocks_of(u.n, kUpdateThreads)};
+  if (u.kind == OptimizerKind::adam8bit) {
     static_assert(kUpdateThreads == host::kQuantBlock);
     launch(q, "adam8bit", grid, {kUpdateThreads}, 0, update_codes, u,
            factors<float>(hyper, numbers), maps);
     return;
   }
-  const bool wide = (p.master ? p.master.type : p.weight.type) == core::DType::f64;
-  if (!wide && launch_eights(q, u, factors<float>(hyper, numbers))) return;
-  const int count = static_cast<int>(slots.size());
-  if (wide)
+  const Real& own = u.master.data != nullptr ? u.master : u.weight;
+  if (own.type == core::DType::f64)
     launch(q, "update", grid, {kUpdateThreads}, 0, update_elements<double>, u,
-           factors<double>(hyper, numbers), count);
+           factors<double>(hyper, numbers), slots);
   else
     launch(q, "update", grid, {kUpdateThreads}, 0, update_elements<float>, u,
-           factors<float>(hyper, numbers), count);
+           factors<float>(hyper, numbers), slots);
+}
+
+void update(const Queue& q, OptimizerKind kind, const Hyper& hyper, int64_t step_number,
+            std::span<const ParameterUpdate> all, const float* maps, std::uint64_t stochastic,
+            const StepNumbers* now) {
+  const StepNumbers numbers = step_numbers(hyper, step_number, stochastic);
+  std::vector<Update> run;             // of the next launch
+  const auto give = [&] {
+    if (!run.empty()) eights(q, run, factors<float>(hyper, numbers));
+    run.clear();
+  };
+  for (const auto& [p, slots] : all) {
+    PLANNER_CHECK(slots.size() <= 4, "at most four slots");
+    if (p.n == 0) continue;
+    Update u{real(p.weight), real(p.master), real(p.gradient), {}, p.n,
+             kind,           p.decays,       numbers.seed,     now, p.squares, p.clip,
+             p.loss_scale};
+    for (std::size_t k = 0; k < slots.size(); ++k) u.slot[k] = real(slots[k]);
+    if (!has_eights(u)) {
+      give();
+      update_alone(q, u, hyper, numbers, static_cast<int>(slots.size()), maps);
+      continue;
+    }
+    if (!run.empty() && (run.size() == kMostUpdates || !alike(run.front(), u))) give();
+    run.push_back(u);
+  }
+  give();
 }
 
 void step_loss_scale(const Queue& q, host::LossScaleState* state, const double* squares,

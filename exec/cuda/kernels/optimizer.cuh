@@ -139,8 +139,13 @@ PLANNER_DEVICE void store_weight(const Update& u, int64_t i, T w) {
   store_real(u.weight, i, w);
 }
 
-// Eight elements a thread, for the types that recipes have. False: another combination, and nothing
-// was launched.
-bool launch_eights(const Queue& q, const Update& u, const Factors<float>& f);
+// Whether eights() has its types: those that recipes have.
+bool has_eights(const Update& u);
+// Whether one launch may do both.
+bool alike(const Update& a, const Update& b);
+// Updates of one launch: their operands are an argument of the kernel, of which there are 4 KB.
+constexpr std::size_t kMostUpdates = 56;
+// Eight elements a thread. REQUIRES: at most so many, alike, and has_eights of them.
+void eights(const Queue& q, std::span<const Update> all, const Factors<float>& f);
 
 }  // namespace exec::cuda

@@ -78,6 +78,44 @@ TEST_CASE("every optimizer is its host twin over three steps, with and without a
     }
 }
 
+// Of every size about the eight elements of a thread and the 2048 of a block, and of types that
+// follow each other as they like: no element is left out, and none is another parameter's.
+TEST_CASE("many parameters updated by one call are their host twins") {
+  Random r(33);
+  const exec::Hyper hyper = exec::default_hyper(OptimizerKind::adamw);
+  std::vector<State> a, b;
+  std::vector<bool> masters;
+  for (std::int64_t i = 0; i < 130; ++i) {
+    const std::int64_t n = i % 13 == 0 ? 2041 + i : 1 + i;
+    const bool master = i % 5 != 4;
+    const DType weight = master ? DType::bf16 : f32,
+                gradient = i % 17 == 16 ? f64 : i > 100 ? f32 : weight;
+    State own{random(r, weight, n), random(r, f32, n), random(r, gradient, n), {}};
+    for (int k = 0; k < 2; ++k) own.slots.push_back(zeros(f32, n));
+    a.push_back(own);
+    b.push_back(own);
+    masters.push_back(master);
+  }
+  Device device;
+  for (std::int64_t step = 1; step <= 2; ++step) {
+    std::vector<cuda::ParameterUpdate> all;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      all.push_back({a[i].parameters(masters[i], a[i].weight.size()), a[i].views()});
+      all.back().parameters.decays = i % 3 > 0;
+      host::Parameters twin = b[i].parameters(masters[i], b[i].weight.size());
+      twin.decays = i % 3 > 0;
+      host::update(OptimizerKind::adamw, hyper, step, twin, b[i].views());
+    }
+    cuda::update(device.queue(), OptimizerKind::adamw, hyper, step, all, device.maps());
+    device.wait();
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    INFO("parameter " << i);
+    check_close("weight", a[i].weight, b[i].weight, masters[i] ? DType::bf16 : f32);
+    for (std::size_t k = 0; k < 2; ++k) check_close("slot", a[i].slots[k], b[i].slots[k], f32);
+  }
+}
+
 TEST_CASE("a loss scale and what it skips are the host's, bit by bit") {
   using exec::host::LossScaleState;
   Random r(32);
