@@ -2,13 +2,13 @@
 # The first minutes on a GPU: what works, what does not, and where a step's time goes. Three minutes.
 # Sections, in this order when none is named (checks of one section run at the same time):
 #   facts                                   driver, libraries, clocks
-#   correct                                 each kernel beside its host twin; losses, memory, traffic
-#                                           beside the host's; NCCL on one card; PyTorch compiles
+#   correct                                 each kernel, and losses, memory and traffic of strategies,
+#                                           compared with the host's; NCCL on one card; PyTorch compiles
 #   steps                                   ten steps of GPT-2 124M and 1.5B, kernel by kernel
 #   products                                matrix products by each algorithm that cuBLASLt proposes
 #   attention                               own attention, with and without tensor cores, and cuDNN's
 #   calibrate                               the profile of this GPU, and what it predicts of those steps
-#   torch                                   GPT-2 124M beside PyTorch, in interleaved pairs
+#   torch                                   GPT-2 124M here and in PyTorch, in turns
 #   larger                                  GPT-2 1.5B, 355M and 774M so too (only when named)
 #   sanitizer                               compute-sanitizer over a small run
 # Each command has a limit of its own. Its whole output goes to OUT/logs, its end and exit code to a row

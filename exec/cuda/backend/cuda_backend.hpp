@@ -44,7 +44,7 @@ struct SharedDevice {
   std::uint64_t stochastic = 0;        // seed of stochastic rounding; 0: to nearest
 };
 
-// Bytes beside a rank's range that products, attention and column sums work in.
+// Bytes in which products, attention and column sums work; they are not part of a rank's range.
 std::size_t workspace_of(const SharedDevice& device, const program::RankClass& rank_class,
                          std::int64_t samples);
 

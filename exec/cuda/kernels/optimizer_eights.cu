@@ -36,7 +36,7 @@ PLANNER_DEVICE void store_eight(A* p, int64_t i, int64_t n, bool wide, const flo
     if (i + j < n) narrow(in[j], p[i + j]);
 }
 
-// Slots that a kind has, beside adam8bit's.
+// Slots that a kind has. adam8bit has codes, and is not computed here.
 constexpr int slots_of(OptimizerKind kind) {
   switch (kind) {
     case OptimizerKind::sgd: return 0;
@@ -66,7 +66,7 @@ struct Tensors {
 
 // The one that this block has a part of.
 PLANNER_DEVICE const Tensor& own_tensor(const Tensors& all) {
-  int low = 0, high = all.count;       // of those that begin at or before it, the last
+  int low = 0, high = all.count;       // the last that begins at this block or before it
   while (high - low > 1) {
     const int middle = (low + high) / 2;
     if (all.of[middle].first <= blockIdx.x)
@@ -146,7 +146,7 @@ void launch_typed(const Queue& q, std::span<const Update> all, const Factors<flo
 }
 
 // use.template operator()<W, G, S, kMaster>(), if they are types that recipes have: f32 throughout;
-// 16-bit weights beside a master and slots of f32; bf16 throughout.
+// 16-bit weights with a master and slots of f32; bf16 throughout.
 template <class Use>
 bool with_types(const Update& u, Use&& use) {
   using core::DType;

@@ -52,7 +52,7 @@ class Products {
                                void* workspace, cudaStream_t stream);
   cublasStatus_t run(const host::MixedGemm& g, const Chosen& k, void* c, void* workspace,
                      cudaStream_t stream);
-  // Of the proposals by index, the fastest here; 0 where they cannot be timed.
+  // The index of the proposal that is fastest on this GPU; 0 where they cannot be timed.
   int fastest(const host::MixedGemm& g, Chosen& k, std::span<const cublasLtMatmulAlgo_t> proposals,
               void* workspace, cudaStream_t stream);
   bool launch(const host::MixedGemm& g, const After& after, void* workspace, cudaStream_t stream);

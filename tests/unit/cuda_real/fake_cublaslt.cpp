@@ -80,8 +80,8 @@ std::uint64_t beside(const Desc& d) {
                   alignment(pointer(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER)));
 }
 
-// An algorithm's words: what alignment it takes for granted of a, b, c and of what is beside them,
-// and which of the proposals it is.
+// An algorithm's words: the alignment that it takes for granted of a, b, c and of a bias or kept
+// sums, and which of the proposals it is.
 void propose(cublasLtMatmulHeuristicResult_t& result, int index, const Attributes& asked,
              const Desc& desc) {
   std::uint64_t* const words = result.algo.data;
