@@ -190,12 +190,16 @@ TEST_CASE("random graphs under random splits train what one rank trains") {
   CHECK(divided_graphs > 30);
 }
 
-// Sums over samples alone are divided: their order is stated, and one rank takes the same.
-TEST_CASE("splits without divided sums are the bits of data ranks in the forward pass") {
+// No sum is divided, so no rounding is added. Not the same bits everywhere: for other extents of a
+// product OpenBLAS may take another kernel, which sums in another order (seen with AVX2 and
+// AVX-512 kernels on Sapphire Rapids).
+TEST_CASE("splits without divided sums come to the losses of data ranks in the forward pass") {
+  constexpr double kOrderOfSums = 1e-7;  // f32 rounds by 6e-8
   const ModelSpec spec = of_images();
   const Job job = tiny_job(spec, 12, "fp32");
   const ProgramRun data = run_program(spec, job, strategy(2, 12, 2), 1, kSeed);
   for (const std::vector<std::string>& splits :
        {std::vector<std::string>{"fc3=out"}, {"conv1=out"}, {"conv*=out", "fc*=out"}})
-    CHECK(run_program(spec, job, divided(2, 2, splits, 2), 1, kSeed).losses == data.losses);
+    CHECK(run_program(spec, job, divided(2, 2, splits, 2), 1, kSeed).losses.front() ==
+          Approx(data.losses.front()).epsilon(kOrderOfSums));
 }
