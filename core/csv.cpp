@@ -1,23 +1,15 @@
 #include "core/csv.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "core/read_number.hpp"
 #include "core/untrusted.hpp"
 
 namespace core {
 namespace {
-
-template <class Number>
-std::optional<Number> number_in(std::string_view text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 // A quoted cell may hold lines and tabs.
 std::string without_breaks(std::string text) {

@@ -218,6 +218,21 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   return read_all(path, fd, status, max_bytes);
 }
 
+bool path_exists(const std::string& path) {
+  std::error_code error;
+  return file_of_call(path) != nullptr || fs::exists(path, error);
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+std::string absolute_path(const std::string& path) {
+  std::error_code error;
+  return fs::absolute(path, error).lexically_normal().string();
+}
+
 struct PieceFile::Source {
   std::string path;
   Descriptor fd{-1};  // of a regular file

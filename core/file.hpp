@@ -15,6 +15,12 @@ namespace core {
 // thread brought (call.hpp) comes before one of the system.
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
 
+// Whether read_file() finds something of this name; whether it is a folder.
+bool path_exists(const std::string& path);
+bool is_folder(const std::string& path);
+// From the root on, without "." and "..".
+std::string absolute_path(const std::string& path);
+
 // Call before the work whose result goes to path: its folder is there and takes new files, and it
 // is no folder itself. A pipe or device is not opened.
 Status check_writable(const std::string& path);

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "core/read_number.hpp"
+
 namespace core {
 namespace {
 
@@ -66,7 +68,7 @@ std::string unit_advice(const Kind& kind, std::string_view suffix) {
 Result<Quantified> split(const Kind& kind, std::string_view text, std::string_view where) {
   double number = 0;
   const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  const auto [rest, error] = read_double(text.data(), end, number);
   if (error != std::errc() || !std::isfinite(number))
     return refuse(kind, text, where, "write a number and a unit");
   if (number < 0 || std::signbit(number)) return refuse(kind, text, where, "it cannot be negative");

@@ -137,9 +137,10 @@ class ProtoReader {
   }
   bool take(std::uint64_t size) {
     if (size > bytes_.size() - at_) return fail(start_, "as many bytes as its length says");
-    text_ = bytes_.substr(at_, size);
+    const auto whole = static_cast<std::size_t>(size);
+    text_ = bytes_.substr(at_, whole);
     text_base_ = base_ + at_;
-    at_ += size;
+    at_ += whole;
     return true;
   }
   bool fixed(std::size_t size) {

@@ -104,7 +104,7 @@ void Random::fill(std::uint64_t first, double mean, double stddev, std::span<T> 
   while (i < out.size()) {
     const auto pair = normal_pair((first + i) / 2);
     for (std::uint64_t half = (first + i) % 2; half < 2 && i < out.size(); ++half, ++i)
-      out[i] = static_cast<T>(mean + stddev * pair[half]);
+      out[i] = static_cast<T>(mean + stddev * pair[static_cast<std::size_t>(half)]);
   }
 }
 

@@ -106,4 +106,14 @@ std::optional<std::string> detect_local_gpu(const std::string& root) {
   return std::nullopt;
 }
 
+core::Result<core::Bytes> machine_memory(const std::string& meminfo) {
+  std::ifstream file(meminfo);
+  std::string key, unit;
+  std::int64_t kibibytes = 0;
+  while (file >> key >> kibibytes && std::getline(file, unit))
+    if (key == "MemTotal:" && unit == " kB" && kibibytes > 0) return core::kib(kibibytes);
+  return core::Problem{meminfo, "a line \"MemTotal: N kB\"", "none",
+                       "state gpu.memory and gpu.usable in a profile file of your own"};
+}
+
 }  // namespace hw_profiles

@@ -1,10 +1,14 @@
 #pragma once
-// Which GPU this machine has, read from the PCI ids in sysfs: no driver is loaded or initialised,
-// so it takes microseconds and works where CUDA is absent. Thread-safe.
+// What this machine has. GPUs are read from the PCI ids in sysfs: no driver is loaded or
+// initialised, so it takes microseconds and works where CUDA is absent. A page in a browser sees
+// no machine (detect_nothing.cpp). Thread-safe.
 
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "core/result.hpp"
+#include "core/units.hpp"
 
 namespace hw_profiles {
 
@@ -21,5 +25,8 @@ std::vector<LocalGpu> local_gpus(const std::string& root = "/sys/bus/pci/devices
 // profile describes; empty where there is none. `root` holds one folder per PCI device with the
 // files vendor, device and class.
 std::optional<std::string> detect_local_gpu(const std::string& root = "/sys/bus/pci/devices");
+
+// Total memory of the machine, from a file in the format of /proc/meminfo.
+core::Result<core::Bytes> machine_memory(const std::string& meminfo = "/proc/meminfo");
 
 }  // namespace hw_profiles

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <limits>
 #include <optional>
 #include <span>
@@ -15,6 +14,7 @@
 #include "core/json.hpp"
 #include "core/json_reader.hpp"
 #include "core/untrusted.hpp"
+#include "hw_profiles/detect.hpp"
 #include "hw_profiles/fields.hpp"
 #include "hw_profiles/names.hpp"
 #include "hw_profiles/parts.hpp"
@@ -353,16 +353,6 @@ core::Status set(Profile& profile, std::string_view name, std::string_view text,
   else changed.sources.push_back(now);
   profile = std::move(changed);
   return core::Done{};
-}
-
-core::Result<core::Bytes> machine_memory(const std::string& meminfo) {
-  std::ifstream file(meminfo);
-  std::string key, unit;
-  std::int64_t kibibytes = 0;
-  while (file >> key >> kibibytes && std::getline(file, unit))
-    if (key == "MemTotal:" && unit == " kB" && kibibytes > 0) return core::kib(kibibytes);
-  return core::Problem{meminfo, "a line \"MemTotal: N kB\"", "none",
-                       "state gpu.memory and gpu.usable in a profile file of your own"};
 }
 
 }  // namespace hw_profiles

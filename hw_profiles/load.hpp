@@ -49,7 +49,4 @@ core::Result<Profile> profile_from_json_text(std::string_view text, std::string_
 core::Status set(Profile& profile, std::string_view field, std::string_view text,
                  std::string_view source);
 
-// Total memory of the machine, from a file in the format of /proc/meminfo.
-core::Result<core::Bytes> machine_memory(const std::string& meminfo = "/proc/meminfo");
-
 }  // namespace hw_profiles

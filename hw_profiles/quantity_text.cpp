@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "core/read_number.hpp"
 #include "hw_profiles/profile.hpp"
 
 namespace hw_profiles {
@@ -119,7 +120,7 @@ core::Result<double> parse_quantity(std::string_view text, Kind kind) {
 
   double number = 0;
   const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  const auto [stop, error] = core::read_double(text.data(), end, number);
   if (error != std::errc()) return problem("a number with its unit", text);
   std::string_view rest(stop, static_cast<std::size_t>(end - stop));
   if (!rest.empty() && rest.front() == ' ') rest.remove_prefix(1);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
 #include <map>
 #include <span>
 #include <tuple>
@@ -23,7 +22,6 @@ namespace models {
 
 using core::Problem;
 using core::Result;
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -71,29 +69,23 @@ std::string plain_name(std::string_view text, bool drop) {
   return plain;
 }
 
-bool exists(const std::string& path) {
-  if (core::file_of_call(path) != nullptr) return true;
-  std::error_code error;
-  return fs::exists(path, error);
-}
-
-bool is_folder(const std::string& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
-}
-
 // "gpt2-xl/config.json" is best called by its folder, "my_model.json" by itself. A path may hold
 // anything; the name goes into plans and scripts.
 std::string name_of(const std::string& path) {
-  std::error_code error;
-  const fs::path full = fs::absolute(path, error).lexically_normal();
-  const bool by_folder = full.filename() == "config.json";
-  return core::visible((by_folder ? full.parent_path().filename() : full.stem()).string());
+  constexpr std::string_view kInFolder = "/config.json";
+  std::string name = core::absolute_path(path);
+  const bool by_folder = name.ends_with(kInFolder);
+  if (by_folder) name.resize(name.size() - kInFolder.size());
+  name.erase(0, name.rfind('/') + 1);
+  if (!by_folder) name.resize(std::min(name.size(), name.rfind('.')));
+  return core::visible(name);
 }
 
 Result<ModelSpec> read_model_file(const std::string& path, const std::string& like = "") {
-  const std::string file = is_folder(path) ? (fs::path(path) / "config.json").string() : path;
-  if (is_folder(path) && !exists(file)) {
+  const bool folder = core::is_folder(path);
+  std::string file = path;
+  if (folder) file += path.ends_with('/') ? "config.json" : "/config.json";
+  if (folder && !core::path_exists(file)) {
     return Problem{path, "a folder that holds config.json", "none in it",
                    "name the file itself, or a model of the zoo"};
   }
@@ -167,19 +159,19 @@ Result<ModelSpec> find_model(const std::string& name_or_path, const std::string&
                              const std::string& like) {
   if (!zoo_folder.empty()) {
     const std::string path = zoo_folder + "/" + name_or_path + ".json";
-    if (exists(path)) return read_model_file(path);
+    if (core::path_exists(path)) return read_model_file(path);
   }
   const auto shipped = [](std::string_view name) -> const core::EmbeddedFile* {
     const auto file = std::ranges::find_if(
         models_data(), [&](const core::EmbeddedFile& f) { return stem(f.name) == name; });
     return file == models_data().end() || !file->name.starts_with("zoo/") ? nullptr : &*file;
   };
-  if (!like.empty() && !exists(name_or_path))
+  if (!like.empty() && !core::path_exists(name_or_path))
     return Problem{"--model-like", "a --model that is a path to a config.json or its folder",
                    fmt::format("\"{}\"", name_or_path.substr(0, 200)), "leave --model-like out"};
   if (const auto* file = like.empty() ? shipped(name_or_path) : nullptr)
     return embedded_spec(*file);
-  if (exists(name_or_path)) return read_model_file(name_or_path, like);
+  if (core::path_exists(name_or_path)) return read_model_file(name_or_path, like);
   if (const auto* file = shipped(zoo_name(name_or_path))) return embedded_spec(*file);
   return unknown_model(name_or_path);
 }

@@ -1,10 +1,11 @@
 #include "planner/question/job.hpp"
 
 #include <array>
-#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "core/read_number.hpp"
 
 namespace planner {
 namespace {
@@ -48,11 +49,8 @@ std::string loss_scale_text(double scale) {
 std::optional<double> loss_scale_from_text(std::string_view text) {
   if (text == "dynamic") return 0;
   if (text == "none") return 1;
-  double scale = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), scale);
-  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
-  if (!(scale >= 1 && scale <= kMostLossScale)) return std::nullopt;
-  return scale;
+  const std::optional<double> scale = core::number_in<double>(text);
+  return scale >= 1.0 && scale <= kMostLossScale ? scale : std::nullopt;
 }
 
 std::optional<core::DType> precision_from_name(std::string_view text) {

@@ -50,9 +50,9 @@ class Elimination {
 
  private:
   std::size_t choices_of(int v) const { return problem_.own[at(v)].size(); }
-  std::size_t entries_of(const std::set<int>& scope) const {
-    constexpr std::size_t kBeyond = std::size_t{1} << 40;
-    std::size_t n = 1;
+  std::uint64_t entries_of(const std::set<int>& scope) const {
+    constexpr std::uint64_t kBeyond = std::uint64_t{1} << 40;
+    std::uint64_t n = 1;
     for (const int v : scope) n = std::min(kBeyond, n * choices_of(v));
     return n;
   }
@@ -96,7 +96,8 @@ class Elimination {
       with.push_back(std::move(tables_[t]));
       tables_[t] = {};
     }
-    const std::size_t entries = entries_[at(v)], depth = made.scope.size();
+    const auto entries = static_cast<std::size_t>(entries_[at(v)]);
+    const std::size_t depth = made.scope.size();
     Step step{v, made.scope, std::vector<int>(entries)};
     made.cost.resize(entries);
     // Where each table's entry for the scope's choices and the first of v is.
@@ -150,7 +151,7 @@ class Elimination {
   std::vector<Table> tables_;          // empty: gone
   // By variable: others in one table with it; entries of the table that takes its place; tables.
   std::vector<std::set<int>> neighbours_;
-  std::vector<std::size_t> entries_;
+  std::vector<std::uint64_t> entries_;
   std::vector<std::vector<std::size_t>> tables_of_;
   std::vector<Step> steps_;
 };

@@ -1,6 +1,7 @@
 // Of the explorer what it evaluates: figures of a strategy, and candidates.
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "core/check.hpp"
 #include "core/parallel.hpp"
@@ -64,9 +65,9 @@ const std::vector<closed_form::Figures>& Explorer::figures_of(const Strategy& s,
   figures_.assign(questions_.size(), {});
   std::size_t rank = 0;
   for (std::size_t k = 0; k < kinds.size(); ++k) {
-    const auto first = s.shares.begin() + static_cast<std::ptrdiff_t>(rank);
-    const std::int64_t most = *std::max_element(first, first + kinds[k]);
-    rank += static_cast<std::size_t>(kinds[k]);
+    const auto ranks = static_cast<std::size_t>(kinds[k]);
+    const std::int64_t most = std::ranges::max(std::span(s.shares).subspan(rank, ranks));
+    rank += ranks;
     const std::vector<closed_form::Figures>& all = evaluator_.at(s.micro_batch, most);
     for (std::size_t i = 0; i < figures_.size(); ++i) {
       const closed_form::Figures& one = q.machine.mixed ? evaluator_.of_kind(k) : all[i];

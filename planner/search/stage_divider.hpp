@@ -50,23 +50,25 @@ class StageDivider {
   struct HashOfKey {
     template <class... T>
     std::size_t operator()(const std::tuple<T...>& key) const {
-      std::size_t hash = 0;
-      std::apply([&](const T&... parts) { ((hash = mixed(hash, number(parts))), ...); }, key);
-      return hash;
+      return static_cast<std::size_t>(number(key));
     }
-    static std::size_t mixed(std::size_t hash, std::size_t part) {
+    static std::uint64_t mixed(std::uint64_t hash, std::uint64_t part) {
       return ((hash ^ part) * 0x9e3779b97f4a7c15ULL) ^ (hash >> 29);
     }
     template <class T>
-    static std::size_t number(const T& part) {
-      if constexpr (std::is_pointer_v<T>) return std::bit_cast<std::size_t>(part);
-      else return static_cast<std::size_t>(part);
+    static std::uint64_t number(const T& part) {
+      if constexpr (std::is_pointer_v<T>) return std::bit_cast<std::uintptr_t>(part);
+      else return static_cast<std::uint64_t>(part);
     }
-    static std::size_t number(const WithinLayer& of) {
-      return static_cast<std::size_t>(of.checkpoint) << 32 | of.modules;
+    static std::uint64_t number(const WithinLayer& of) {
+      return static_cast<std::uint64_t>(of.checkpoint) << 32 | of.modules;
     }
     template <class... T>
-    static std::size_t number(const std::tuple<T...>& part) { return HashOfKey()(part); }
+    static std::uint64_t number(const std::tuple<T...>& part) {
+      std::uint64_t hash = 0;
+      std::apply([&](const T&... parts) { ((hash = mixed(hash, number(parts))), ...); }, part);
+      return hash;
+    }
   };
   // The graph, what layers make again by themselves, micro-batch, chunks of the loss; how rows
   // travel to experts, and how many micro-batches a probe needs.

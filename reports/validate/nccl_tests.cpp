@@ -1,12 +1,12 @@
 #include "reports/validate/nccl_tests.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "core/read_number.hpp"
 #include "reports/validate/collective_row.hpp"
 #include "reports/validate/collectives.hpp"
 
@@ -23,14 +23,6 @@ std::vector<std::string_view> words_of(std::string_view line) {
     at = end;
   }
   return words;
-}
-
-template <class Number>
-std::optional<Number> number_in(std::string_view word) {
-  Number value{};
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
-  return value;
 }
 
 std::size_t index_of(const std::vector<std::string_view>& words, std::string_view wanted) {
@@ -67,11 +59,11 @@ struct Ranks {
 std::optional<core::Problem> read_row(const std::vector<std::string_view>& words,
                                       const std::string& where, Timing& timing) {
   constexpr std::size_t kHalf = 4, kLeast = 3 + 2 * kHalf;
-  const auto bytes = number_in<std::int64_t>(words[0]);
+  const auto bytes = core::number_in<std::int64_t>(words[0]);
   if (words.size() < kLeast || !bytes || *bytes < 0 || *bytes > kMostTimedBytes)
     return core::Problem{where, "a row of nccl-tests: size, count, type, ..., two times", "another",
                          ""};
-  const auto time = number_in<double>(words[words.size() - 2 * kHalf]);
+  const auto time = core::number_in<double>(words[words.size() - 2 * kHalf]);
   const std::string_view wrong = words[words.size() - kHalf - 1];
   if (!time || !(*time > 0))
     return core::Problem{where, "a time in microseconds",
@@ -104,7 +96,7 @@ core::Result<TimedCollectives> read_output(std::string_view text, std::string_vi
         pattern = pattern_called(words[i + 1]);
       continue;
     }
-    if (!number_in<std::int64_t>(words[0])) continue;  // what a launcher or NCCL_DEBUG prints
+    if (!core::number_in<std::int64_t>(words[0])) continue;  // what a launcher or NCCL_DEBUG prints
     Timing timing;
     if (auto bad = read_row(words, fmt::format("{}:{}", file, line_number), timing))
       problems.push_back(*std::move(bad));

@@ -72,7 +72,7 @@ void read_layers(const core::CsvRow& row, models::ModelSpec& model, core::Proble
   std::vector<models::LayerKind> layers(static_cast<std::size_t>(model.layers), dense);
   if (mixture.variants.experts > 0) {
     const std::int64_t first_dense = read_mixture(row, model, mixture, problems);
-    std::fill(layers.begin() + first_dense, layers.end(), mixture);
+    std::fill(layers.begin() + static_cast<std::ptrdiff_t>(first_dense), layers.end(), mixture);
   }
   const std::string_view window = row.text("sliding_window");
   const bool in_turn = window.find("every 2nd") != window.npos;

@@ -62,7 +62,7 @@ class FileReader {
   }
 
  private:
-  core::Problem problem(std::size_t offset, std::string expected, std::string found,
+  core::Problem problem(std::uint64_t offset, std::string expected, std::string found,
                         std::string fix) const {
     return {fmt::format("{}: byte {}", out_.file, offset), std::move(expected), std::move(found),
             std::move(fix)};
@@ -70,7 +70,7 @@ class FileReader {
   core::Problem fault(const ProtoFault& f) const {
     return problem(f.offset, f.expected, "damage, or no Chakra execution trace", "");
   }
-  bool refuse(std::size_t offset, std::string expected, std::string found) {
+  bool refuse(std::uint64_t offset, std::string expected, std::string found) {
     problem_ = problem(offset, std::move(expected), std::move(found), "");
     return false;
   }

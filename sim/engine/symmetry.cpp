@@ -85,7 +85,7 @@ class Edges {
     if (!fresh) return shape;
     shape.plan = message_plan(pattern.collective, pattern.algorithm, size, size, core::DType::u8);
     shape.level = levels(shape.plan);
-    shape.kind = shapes_.size() << 32;
+    shape.kind = std::uint64_t{shapes_.size()} << 32;
     return shape;
   }
 

@@ -60,9 +60,9 @@ FoldedGroup fold_group(const MessagePlan& plan, std::span<const int> ranks,
     const auto [at, fresh] =
         kinds.try_emplace(teller.fold_of(rank), static_cast<int>(kinds.size()));
     group.kinds.push_back(at->second);
-    if (fresh)
-      group.members.push_back(symmetry == nullptr ? rank
-                                                  : symmetry->fold().first[at->first]);
+    if (!fresh) continue;
+    const auto fold = static_cast<std::size_t>(at->first);
+    group.members.push_back(symmetry == nullptr ? rank : symmetry->fold().first[fold]);
   }
   std::map<Key, std::int64_t> known;
   for (std::size_t m = 0; m < plan.messages.size() && !plan.ring; ++m)

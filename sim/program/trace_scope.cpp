@@ -102,7 +102,7 @@ class Fitter {
         return std::move(*some);
     if (!choice_.ranks)
       if (auto some = fewer(static_cast<std::int64_t>(ranks_.size()), [&](std::int64_t n) {
-            return draw({ranks_.begin(), ranks_.begin() + n});
+            return draw({ranks_.begin(), ranks_.begin() + static_cast<std::ptrdiff_t>(n)});
           }))
         return std::move(*some);
     if (!choice_.ranks) ranks_.resize(1);

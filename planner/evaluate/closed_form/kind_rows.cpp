@@ -72,8 +72,8 @@ std::int64_t KindRows::row(std::int64_t first, std::int64_t count) {
   if (!several_) return 0;
   const auto [known, fresh] = known_.try_emplace(std::pair{first, count}, 0);
   if (!fresh) return known->second;
-  const auto begin = layers_.begin() + first;
-  const Kinds kinds(begin, begin + count);
+  const auto begin = layers_.begin() + static_cast<std::ptrdiff_t>(first);
+  const Kinds kinds(begin, begin + static_cast<std::ptrdiff_t>(count));
   if (std::ranges::all_of(kinds, [](std::uint8_t kind) { return kind == 0; })) return 0;
   const auto at = std::ranges::find(rows_, kinds);
   known->second = at - rows_.begin();

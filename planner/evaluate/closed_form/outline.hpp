@@ -123,7 +123,7 @@ class Outlines {
   };
   struct HashOfKey {
     std::size_t operator()(const Key& key) const {
-      return (key.shape * 0x9e3779b97f4a7c15ULL) ^ key.manner;
+      return static_cast<std::size_t>((key.shape * 0x9e3779b97f4a7c15ULL) ^ key.manner);
     }
   };
 

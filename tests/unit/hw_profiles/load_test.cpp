@@ -7,6 +7,7 @@
 #include <string>
 #include <unistd.h>
 
+#include "hw_profiles/detect.hpp"
 #include "tests/catch.hpp"
 
 namespace {
