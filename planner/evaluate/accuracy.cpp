@@ -6,6 +6,8 @@
 #include <numbers>
 #include <span>
 
+#include <boost/math/special_functions/erf.hpp>
+
 #include "core/check.hpp"
 #include "core/embedded.hpp"
 #include "core/json_reader.hpp"
@@ -71,6 +73,13 @@ MemoryError memory_error(double spread, double more) {
   return {deviation(1), deviation(kOutlierWidth)};
 }
 
+// Boost's: the last digit of std::erfc depends on the C library, and a plan made in a browser is to
+// be the plan made here.
+static double erfc(double x) {
+  using namespace boost::math::policies;
+  return boost::math::erfc(x, policy<promote_double<false>>());
+}
+
 double out_of_memory(const MemoryRisk& r) {
   if (r.device <= 0 || r.usable <= 0) return 0;
   constexpr double kCertain = 4;         // erfc(4) is 1.5e-8
@@ -78,8 +87,7 @@ double out_of_memory(const MemoryRisk& r) {
   const double outlier = r.error.outlier * std::numbers::sqrt2;
   if (1 - r.device / r.usable > kCertain * outlier) return 0;  // log(x) >= 1 - 1 / x
   const double left = std::log(r.usable / r.device);
-  return 0.5 * ((1 - kOutlierShare) * std::erfc(left / usual) +
-                kOutlierShare * std::erfc(left / outlier));
+  return 0.5 * ((1 - kOutlierShare) * erfc(left / usual) + kOutlierShare * erfc(left / outlier));
 }
 
 // Halving finds it: out_of_memory ascends with the bytes.

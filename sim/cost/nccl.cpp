@@ -273,9 +273,11 @@ static double none_of(double n, double mine, std::int64_t k) {
   return none;
 }
 
-// Ways to choose k of n.
+// Ways to choose k of n, both whole.
 static double ways(double n, double k) {
-  return std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1));
+  double all = 1;
+  for (double i = 1; i <= k; ++i) all = all * (n - k + i) / i;
+  return all;
 }
 
 // Of `parts` equal parts of the experts, how many hold some of the k that a token chose, its own
