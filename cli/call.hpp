@@ -28,4 +28,10 @@ struct CallAnswer {
 CallAnswer answer_call(const std::vector<std::string>& words, const core::Call& call,
                        std::function<void(std::string_view)> progress = {});
 
+// The same for a program that has some of the verbs: `verb` runs the one that is meant.
+CallAnswer answer_call_by(const std::function<int()>& verb, const core::Call& call,
+                          std::function<void(std::string_view)> progress = {});
+// The code of the verb; what it throws becomes a message and a code.
+int guarded(const std::function<int()>& verb);
+
 }  // namespace cli

@@ -1,10 +1,11 @@
 #include "cli/number_list.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include <fmt/format.h>
+
+#include "core/read_number.hpp"
 
 namespace cli {
 namespace {
@@ -44,12 +45,7 @@ std::vector<std::string> split_list(std::string_view text, char separator) {
   }
 }
 
-std::optional<double> parse_decimal(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
+std::optional<double> parse_decimal(std::string_view text) { return core::number_in<double>(text); }
 
 std::optional<double> parse_share(std::string_view text) {
   const bool percent = text.ends_with('%');
@@ -63,11 +59,9 @@ std::optional<std::int64_t> parse_number(std::string_view text) {
   if (text.ends_with('k') || text.ends_with('K')) factor = 1024;
   if (text.ends_with('m') || text.ends_with('M')) factor = 1024 * 1024;
   if (factor > 1) text.remove_suffix(1);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc{} && end == text.data() + text.size();
-  if (!whole || value < 1 || value > kMost / factor) return std::nullopt;
-  return value * factor;
+  const auto value = core::number_in<std::int64_t>(text);
+  if (!value || *value < 1 || *value > kMost / factor) return std::nullopt;
+  return *value * factor;
 }
 
 std::int64_t counted_number(const std::optional<std::string>& text, std::string_view option,

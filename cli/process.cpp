@@ -6,7 +6,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -16,7 +15,6 @@
 #include <filesystem>
 
 #include "cli/kept_output.hpp"
-#include "core/untrusted.hpp"
 
 namespace cli {
 namespace {
@@ -26,7 +24,7 @@ namespace {
 // Each side says what it does before it looks at the other, so that one of them gives way.
 std::atomic<int> writing = 0;          // writes under way, or about to be
 std::atomic<bool> stopping = false;    // no write begins now
-volatile std::sig_atomic_t pending = 0;
+std::atomic<int> pending = 0;          // the signal; other threads look at it
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 [[noreturn]] void end_by_signal(int signal) {
@@ -97,56 +95,17 @@ WriteInProgress::~WriteInProgress() {
   if (--writing == 0 && pending != 0) end_by_signal(pending);
 }
 
-const volatile std::sig_atomic_t& pending_signal() { return pending; }
+const std::atomic<int>& pending_signal() { return pending; }
 
-core::Status write_stdout(std::string_view text) {
-  if (KeptOutput* kept = kept_output()) {
-    kept->out += text;
-    return core::Done{};
-  }
+int write_stream(Stream stream, std::string_view text) {
+  const int fd = stream == Stream::out ? STDOUT_FILENO : STDERR_FILENO;
   while (!text.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+    const ssize_t written = ::write(fd, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0)
-      return core::Problem{"standard output", "to take the whole output", std::strerror(errno), "",
-                           core::ProblemKind::failed_running};
+    if (written < 0) return errno;
     text.remove_prefix(static_cast<std::size_t>(written));
   }
-  return core::Done{};
-}
-
-void write_reason(std::string_view text) {
-  std::string lines;
-  KeptOutput* const kept = kept_output();
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    if (kept == nullptr) lines += "planner: ";
-    lines.append(core::visible(text.substr(0, end))).append(1, '\n');
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  if (kept != nullptr) {
-    kept->reasons += lines;
-    return;
-  }
-  // Nobody is left to tell when this fails.
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, lines.data(), lines.size());
-}
-
-void write_note(std::string_view text) {
-  const std::string line = "note: " + core::visible(text) + '\n';
-  if (KeptOutput* kept = kept_output()) {
-    kept->reasons += line;
-    return;
-  }
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
-}
-
-void write_row_problems(const core::Problems& problems) {
-  constexpr std::size_t kShown = 20;
-  for (std::size_t i = 0; i < std::min(problems.size(), kShown); ++i)
-    write_reason(core::to_text(problems[i]));
-  if (problems.size() > kShown)
-    write_reason(std::to_string(problems.size() - kShown) + " more problems of rows");
+  return 0;
 }
 
 bool stdout_has_colour() {

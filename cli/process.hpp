@@ -3,7 +3,7 @@
 // prepare_process() first, from the main thread. Where a thread's output is kept (kept_output.hpp),
 // what is written here goes there.
 
-#include <csignal>
+#include <atomic>
 #include <string>
 #include <string_view>
 
@@ -32,7 +32,11 @@ class WriteInProgress {
 };
 
 // The signal that waits for the end of a write, which a long one looks at; 0: none.
-const volatile std::sig_atomic_t& pending_signal();
+const std::atomic<int>& pending_signal();
+
+enum class Stream : bool { out, error };
+// All of the text to a stream of the process; 0 or errno.
+int write_stream(Stream stream, std::string_view text);
 
 // All of the text, or a problem of kind failed_running: closed, full, or a reader that left.
 core::Status write_stdout(std::string_view text);

@@ -4,7 +4,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <exception>
 
 #include <fmt/format.h>
 
@@ -173,34 +172,16 @@ int hand_over(std::string_view name, Arguments whole) {
   return kFailed;
 }
 
-static int guarded_verb(Arguments words, const Runner& runner, const HostCalibrator& calibrator) {
-  try {
-    return run_verb(words, runner, calibrator);
-  } catch (const core::Stopped& stopped) {
-    write_reason(stopped.what());
-    return kInterrupted;
-  } catch (const std::bad_alloc&) {
-    write_reason("out of memory");
-  } catch (const std::exception& error) {
-    write_reason(error.what());
-  }
-  return kFailed;
-}
-
 int run_planner(int count, char** arguments, const Runner& runner,
                 const HostCalibrator& calibrator) {
   prepare_process();
   const std::vector<std::string> words(arguments + std::min(count, 1), arguments + count);
-  return guarded_verb(words, runner, calibrator);
+  return guarded([&] { return run_verb(words, runner, calibrator); });
 }
 
 CallAnswer answer_call(const std::vector<std::string>& words, const core::Call& call,
                        std::function<void(std::string_view)> progress) {
-  KeptOutput kept{.progress = std::move(progress)};
-  const core::CallScope scope(&call);
-  const KeepOutput keep(kept);
-  const int code = guarded_verb(words, {}, {});
-  return {code, std::move(kept.out), std::move(kept.reasons), std::move(kept.page)};
+  return answer_call_by([&] { return run_verb(words, {}, {}); }, call, std::move(progress));
 }
 
 }  // namespace cli

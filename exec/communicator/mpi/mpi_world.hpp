@@ -5,7 +5,7 @@
 // algorithms, order and counts are those of MessageCommunicator. One world per process and life.
 // Thread-safe, as Processes says.
 
-#include <csignal>
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <limits>
@@ -18,7 +18,7 @@ namespace exec {
 
 struct MpiOptions {
   // Set by a signal handler: the world ends within a poll.
-  const volatile std::sig_atomic_t* stop_signal = nullptr;
+  const std::atomic<int>* stop_signal = nullptr;
   // Said by the progress thread when the world has ended and the process has not left() in time,
   // just before it ends the process; text: why, empty where another rank says it.
   std::function<void(const std::string& text)> last_words;

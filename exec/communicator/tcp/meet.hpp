@@ -3,7 +3,7 @@
 // environment says. When it returns, each pair has a connection for data, and rank 0 one more with
 // every other rank for control. Ranks must be of one build and have one plan. Blocks; one thread.
 
-#include <csignal>
+#include <atomic>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -37,13 +37,13 @@ class NotMet : public std::runtime_error {
 };
 
 // Throws NotMet, Interrupted.
-Met meet(const Place& place, const Common& common, const volatile std::sig_atomic_t* signal);
+Met meet(const Place& place, const Common& common, const std::atomic<int>* signal);
 
 // The two sides of it.
 Met meet_as_host(const Place& place, const Common& common,
-                 const volatile std::sig_atomic_t* signal);
+                 const std::atomic<int>* signal);
 Met meet_as_guest(const Place& place, const Common& common,
-                  const volatile std::sig_atomic_t* signal);
+                  const std::atomic<int>* signal);
 
 // Once a rank is connected to all others it tells rank 0; once all are, rank 0 tells everybody.
 // One byte each, on the control connection.

@@ -22,7 +22,7 @@ constexpr auto kMargin = 10s;        // rank 0 says first why they do not meet
 
 class Visit {
  public:
-  Visit(const Place& place, const Common& common, const volatile std::sig_atomic_t* signal)
+  Visit(const Place& place, const Common& common, const std::atomic<int>* signal)
       : place_(place), common_(common), machine_(this_machine()),
         until_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                   std::chrono::duration<double>(place.patience))),
@@ -186,7 +186,7 @@ class Visit {
   const Common& common_;
   const std::string machine_;
   const Time until_;
-  const volatile std::sig_atomic_t* const signal_;
+  const std::atomic<int>* const signal_;
   Socket control_, listener_;
   int port_ = 0;
   bool registered_ = false;
@@ -195,7 +195,7 @@ class Visit {
 }  // namespace
 
 Met meet_as_guest(const Place& place, const Common& common,
-                  const volatile std::sig_atomic_t* signal) {
+                  const std::atomic<int>* signal) {
   return Visit(place, common, signal).meet();
 }
 

@@ -22,7 +22,7 @@ constexpr auto kImpostorFor = 5s;  // a rank with the right secret may come stil
 
 class Host {
  public:
-  Host(const Place& place, const Common& common, const volatile std::sig_atomic_t* signal)
+  Host(const Place& place, const Common& common, const std::atomic<int>* signal)
       : place_(place), common_(common), machine_(this_machine()),
         session_(fmt::format("{:016x}", fmt::join(random_words(), ""))),
         wait_{Clock::now() + std::chrono::duration_cast<Clock::duration>(
@@ -268,11 +268,11 @@ std::string ranks_text(const std::vector<int>& ranks, int size) {
 }
 
 Met meet_as_host(const Place& place, const Common& common,
-                 const volatile std::sig_atomic_t* signal) {
+                 const std::atomic<int>* signal) {
   return Host(place, common, signal).meet();
 }
 
-Met meet(const Place& place, const Common& common, const volatile std::sig_atomic_t* signal) {
+Met meet(const Place& place, const Common& common, const std::atomic<int>* signal) {
   if (place.size == 1) return {{}, std::vector<Socket>(1), {this_machine()}, {}};
   return place.rank == 0 ? meet_as_host(place, common, signal)
                          : meet_as_guest(place, common, signal);

@@ -4,7 +4,7 @@
 // state there is.
 
 #include <chrono>
-#include <csignal>
+#include <atomic>
 #include <cstddef>
 #include <span>
 #include <stdexcept>
@@ -58,15 +58,15 @@ struct Address {
 // Until when to wait, and what ends it before.
 struct Wait {
   Time until;
-  const volatile std::sig_atomic_t* signal = nullptr;
+  const std::atomic<int>* signal = nullptr;
 };
 // One of the descriptors is ready, or a look at it is due; false: the time is over. Throws
 // Interrupted.
 bool wait_for(int fd, short events, const Wait& wait);
 void check_signal(const Wait& wait);
 // What a signal handler has set, perhaps on another thread; 0: nothing.
-inline int signal_at(const volatile std::sig_atomic_t* signal) {
-  return signal != nullptr ? __atomic_load_n(signal, __ATOMIC_RELAXED) : 0;
+inline int signal_at(const std::atomic<int>* signal) {
+  return signal != nullptr ? signal->load(std::memory_order_relaxed) : 0;
 }
 
 // Listens where `host` says; port 0: any. Loopback addresses are heard by this machine alone, all

@@ -5,7 +5,7 @@
 // MessageCommunicator. A rank that is killed, stopped or cut off ends all others within seconds.
 // Thread-safe, as Processes says.
 
-#include <csignal>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,7 +19,7 @@ struct TcpOptions {
   Place place;
   tcp::Common common;
   // Set by a signal handler: the world ends within a tenth of a second.
-  const volatile std::sig_atomic_t* stop_signal = nullptr;
+  const std::atomic<int>* stop_signal = nullptr;
   // As MpiOptions has it.
   std::function<void(const std::string& text)> last_words;
   double beat_s = 1;      // between two signs of life

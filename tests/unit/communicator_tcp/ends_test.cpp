@@ -53,11 +53,11 @@ TEST_CASE("a rank that is gone without a word ends all others, and one of them s
 }
 
 TEST_CASE("a rank that was told to stop ends all others, in words that say so") {
-  volatile std::sig_atomic_t signal = 0;
+  std::atomic<int> signal = 0;
   const auto endings = tcp_ranks::run(
       3,
       [&](TcpWorld& world) {
-        if (world.rank() == 1) __atomic_store_n(&signal, 15, __ATOMIC_RELAXED);
+        if (world.rank() == 1) signal = 15;
         wait_for_what_never_comes(world);
       },
       [&](exec::TcpOptions& o) {
