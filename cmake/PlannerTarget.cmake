@@ -6,8 +6,10 @@
 # that a target does not link cannot be included by it. DATA files are embedded (EmbedData.cmake).
 # Every folder's headers are reached as "folder/header.hpp" through a per-target view of the tree,
 # so the arrows hold for includes too.
-include(CheckPIESupported)
-check_pie_supported(LANGUAGES CXX)
+if(NOT PLANNER_WEB)
+  include(CheckPIESupported)
+  check_pie_supported(LANGUAGES CXX)
+endif()
 set(PLANNER_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
 # GCC's ivdep is unknown to Clang, names may be alike within a unity batch, and test data may hold
 # bytes that are not UTF-8. No fused products and sums: results are GCC's to the bit.
@@ -27,7 +29,7 @@ function(planner_compile_settings target)
   if(type STREQUAL EXECUTABLE)         # libraries are so anyway
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   endif()
-  if(NOT PLANNER_SANITIZE)
+  if(NOT PLANNER_SANITIZE AND NOT PLANNER_WEB)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PLANNER_HARDENING}>)
     target_link_options(${target} PRIVATE -Wl,-z,relro,-z,now)
   endif()
@@ -75,6 +77,9 @@ function(planner_library target)
   endif()
 
   set(alone)
+  if(PLANNER_WEB)                      # they stand alone elsewhere
+    set(ARG_HEADERS)
+  endif()
   foreach(header IN LISTS ARG_HEADERS)
     planner_includes_first(proven ${folder}/${header} ${header} ${ARG_SOURCES})
     if(proven)
@@ -97,7 +102,9 @@ function(planner_library target)
   target_link_libraries(${target} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
   # The Python module is a shared library of the same objects. Hidden symbols cannot be replaced by
   # another library's, so the compiler may inline them as it does for an executable.
-  target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CXX>:-fPIC;-fvisibility=hidden;-fno-semantic-interposition>)
+  if(NOT PLANNER_WEB)
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:-fPIC;-fvisibility=hidden;-fno-semantic-interposition>)
+  endif()
   planner_compile_settings(${target})
 endfunction()

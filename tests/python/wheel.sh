@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `pip install .` as a user does it: a wheel is built from a copy of the checkout, and installed into a
+# A wheel is built from a copy of the checkout, with the libraries that it needs, and installed into a
 # virtual environment that has nothing else. The tests of the module then run there. Skipped where pip
 # cannot fetch its build tools. usage: wheel.sh PYTHON BIN_FOLDER SOURCE_FOLDER
 set -uo pipefail
@@ -11,22 +11,22 @@ skip() {
 }
 unset PYTHONPATH PYTHONHOME
 
-"$python" -m venv build-tools >venv.txt 2>&1 || skip "no virtual environments: $(tail -n 1 venv.txt)"
-build-tools/bin/pip install --quiet 'scikit-build-core>=0.10' 'pybind11>=2.10' ninja >pip.txt 2>&1 ||
-  skip "pip cannot fetch scikit-build-core: $(tail -n 1 pip.txt)"
-
 mkdir checkout
 (cd "$source" && tar --exclude=./build --exclude=./.git -cf - .) | tar -C checkout -xf -
-PATH=$PWD/build-tools/bin:$PATH build-tools/bin/pip wheel --no-build-isolation --no-deps --wheel-dir wheels \
-  ./checkout >wheel.txt 2>&1 || fail "no wheel: $(tail -n 20 wheel.txt)"
-files=$("$python" -m zipfile --list wheels/planner-*.whl) || fail 'the wheel is no archive'
-for name in planner/__init__.py planner/verbs.pyi planner/py.typed planner/_planner.cpython; do
+status=0
+wheel=$(checkout/python/make_wheel.sh "$python" checkout wheels 2>wheel.txt) || status=$?
+[[ $status -ne 77 ]] || skip "no tools for wheels: $(tail -n 1 wheel.txt)"
+[[ $status -eq 0 ]] || fail "no wheel: $(tail -n 20 wheel.txt)"
+[[ $wheel == *-manylinux_* ]] || fail "a wheel for this machine alone: $wheel"
+files=$("$python" -m zipfile --list "$wheel") || fail 'the wheel is no archive'
+for name in planner/__init__.py planner/verbs.pyi planner/py.typed planner/_planner.cpython \
+  planner.libs/libfmt; do
   [[ $files == *"$name"* ]] || fail "the wheel lacks $name: $files"
 done
 [[ $files != *.hpp* && $files != *.a* ]] || fail "the wheel has files of the build: $files"
 
 "$python" -m venv fresh || fail 'no second environment'
-fresh/bin/pip install --quiet --no-index wheels/planner-*.whl || fail 'the wheel does not install'
+fresh/bin/pip install --quiet --no-index "$wheel" || fail 'the wheel does not install'
 found=$(fresh/bin/python -c 'import planner; print(planner.__file__)')
 [[ $found == "$PWD"/fresh/* ]] || fail "imported from $found"
 version=$("$bin/planner" --version)

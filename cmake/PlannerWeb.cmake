@@ -1,0 +1,26 @@
+# Libraries of the WebAssembly build. All are headers: compiled libraries of Debian are for the
+# machine that builds. They are seen through a folder of links, since /usr/include itself holds the
+# headers of another C library.
+set(PLANNER_HEADERS_FROM /usr/include CACHE PATH "Where fmt/, nlohmann/, CLI/ and boost/ lie")
+set(view ${CMAKE_BINARY_DIR}/headers)
+file(MAKE_DIRECTORY ${view})
+foreach(name fmt nlohmann CLI boost)
+  if(NOT EXISTS ${PLANNER_HEADERS_FROM}/${name})
+    message(FATAL_ERROR "no ${PLANNER_HEADERS_FROM}/${name}: set PLANNER_HEADERS_FROM")
+  endif()
+  if(NOT EXISTS ${view}/${name})
+    file(CREATE_LINK ${PLANNER_HEADERS_FROM}/${name} ${view}/${name} SYMBOLIC)
+  endif()
+endforeach()
+
+function(planner_headers name)
+  add_library(${name} INTERFACE IMPORTED GLOBAL)
+  target_include_directories(${name} SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/headers)
+  target_compile_definitions(${name} INTERFACE ${ARGN})
+endfunction()
+planner_headers(fmt::fmt FMT_HEADER_ONLY)
+planner_headers(nlohmann_json::nlohmann_json)
+planner_headers(CLI11::CLI11 CLI11_HAS_FILESYSTEM=0)
+planner_headers(Boost::boost BOOST_NO_CXX98_FUNCTION_BASE)
+planner_headers(Threads::Threads)
+add_compile_options("SHELL:-include ${CMAKE_SOURCE_DIR}/web/libcxx.hpp")
