@@ -16,7 +16,7 @@ import webdriver
 from page_charts import check_charts, check_network, check_round_times, check_timeline, check_tips
 from page_files import make_files, make_hostile, planner, readable
 from page_numbers import at, says
-from promises import check, failures, settled
+from promises import check, check_quiet, failures, settled
 
 HERE = pathlib.Path(__file__).parent
 
@@ -37,15 +37,6 @@ def check_numbers(browser, files):
     bare = browser.run("""return [...document.querySelectorAll('td.n:not([data-value])')].map(
         c => c.textContent).filter(t => t !== '-')""")
     check(not bare, f"every number has its exact value {bare[:3] or ''}")
-
-
-def check_quiet(browser, url):
-    messages = [m["message"] for m in browser.log("browser")]
-    check(not messages, f"nothing on the console {messages[:2] or ''}")
-    events = [json.loads(e["message"])["message"] for e in browser.log("performance")]
-    urls = [e["params"]["request"]["url"] for e in events
-            if e["method"] == "Network.requestWillBeSent"]
-    check(all(u == url or u.startswith("data:") for u in urls), f"no request but the page {urls}")
 
 
 ORDER = """const main = document.querySelector('main'), out = [];

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 import webdriver
-from promises import check, failures, settled
+from promises import check, check_quiet, failures, settled
 
 # Of each kind: one GPU, the many of a node, of several nodes, of two generations; all pins, none;
 # what is refused, what does not fit; every verb of the page.
@@ -161,16 +161,6 @@ def check_stop(browser):
     check(ended.startswith("answered"), f"and another asked: {ended}")
 
 
-def check_quiet(browser, url):
-    messages = [m["message"] for m in browser.log("browser")]
-    check(not messages, f"nothing on the console {messages[:2] or ''}")
-    events = [json.loads(e["message"])["message"] for e in browser.log("performance")]
-    urls = [e["params"]["request"]["url"] for e in events
-            if e["method"] == "Network.requestWillBeSent"]
-    loud = [u for u in urls if not u.startswith((url, "data:", "blob:", "about:"))]
-    check(not loud, f"no request but the page {loud[:3] or ''}")
-
-
 def main():
     binaries, page = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     shots = sys.argv[3] if len(sys.argv) > 3 else None
@@ -196,7 +186,7 @@ def main():
             check_link(browser, url)
             check_hostile(browser)
             check_stop(browser)
-            check_quiet(browser, url)
+            check_quiet(browser, url, "blob:", "about:")
         finally:
             browser.close()
     return 1 if failures else 0

@@ -1,5 +1,6 @@
 """What a page promises: said as it is checked, and counted where it does not hold."""
 
+import json
 import time
 
 failures = []
@@ -19,3 +20,15 @@ def settled(read, wanted, seconds=300.0):
         if wanted(value) or time.monotonic() > end:
             return value
         time.sleep(0.05)
+
+
+def check_quiet(browser, url, *own):
+    """Nothing on the console, and no request but the page's at `url` and what begins as one of
+    `own`, which no network serves."""
+    messages = [m["message"] for m in browser.log("browser")]
+    check(not messages, f"nothing on the console {messages[:2] or ''}")
+    events = [json.loads(e["message"])["message"] for e in browser.log("performance")]
+    urls = [e["params"]["request"]["url"] for e in events
+            if e["method"] == "Network.requestWillBeSent"]
+    loud = [u for u in urls if u.split("#")[0] != url and not u.startswith(("data:", *own))]
+    check(not loud, f"no request but the page {loud[:3] or ''}")
