@@ -1,5 +1,7 @@
 #include "hw_profiles/detect.hpp"
 
+#include <sys/sysinfo.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -108,6 +110,9 @@ std::optional<std::string> detect_local_gpu(const std::string& root) {
 
 core::Result<core::Bytes> machine_memory(const std::string& meminfo) {
   std::ifstream file(meminfo);
+  struct sysinfo known {};             // MemTotal as well, where /proc is not mounted
+  if (!file.is_open() && meminfo == kMeminfo && ::sysinfo(&known) == 0)
+    return core::Bytes(static_cast<std::int64_t>(known.totalram) * known.mem_unit);
   std::string key, unit;
   std::int64_t kibibytes = 0;
   while (file >> key >> kibibytes && std::getline(file, unit))

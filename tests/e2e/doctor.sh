@@ -63,5 +63,10 @@ if ! compgen -G '/sys/module/nvidia' >/dev/null; then
   answers 1 'planner-exec-cuda|an NVIDIA GPU' "$bin/planner" doctor --for cuda
 fi
 
+# Without /proc, as in a bare chroot, the kernel says how much memory there is.
+if unshare --mount umount -l /proc 2>/dev/null; then
+  answers 0 '' unshare --mount bash -c 'umount -l /proc && "$1" gpus' bash "$bin/planner"
+fi
+
 if [[ $failures -gt 0 ]]; then exit 1; fi
 printf 'doctor: says what is here and what is not\n'
