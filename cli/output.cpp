@@ -1,7 +1,5 @@
 #include "cli/output.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 

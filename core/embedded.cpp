@@ -1,7 +1,5 @@
 #include "core/embedded.hpp"
 
-#include <unistd.h>
-
 #include "core/file.hpp"
 #include "core/json.hpp"
 
@@ -12,7 +10,7 @@ Result<std::string> embedded_or_override(std::span<const EmbeddedFile> files,
                                          const std::string& override_folder) {
   if (!override_folder.empty()) {
     const std::string path = override_folder + "/" + std::string(name);
-    if (::access(path.c_str(), F_OK) == 0) return read_file(path, kMaxJsonBytes);
+    if (path_exists(path)) return read_file(path, kMaxJsonBytes);
   }
   std::vector<std::string_view> names;
   for (const EmbeddedFile& file : files) {
