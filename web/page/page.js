@@ -6,12 +6,11 @@ const form = $('question');
 const field = name => form.elements.namedItem(name);
 
 // ---- the worker ----
-const unpack = async format => {
-  const packed = Uint8Array.from(atob($('module').textContent.trim()), c => c.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream(format));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-};
-const bytes = unpack('gzip');
+const through = async (data, stream) =>
+  new Uint8Array(await new Response(new Blob([data]).stream().pipeThrough(stream)).arrayBuffer());
+const unpack = async (text, format) =>
+  through(Uint8Array.from(atob(text), c => c.charCodeAt(0)), new DecompressionStream(format));
+const bytes = unpack($('module').textContent.trim(), 'gzip');
 const source = URL.createObjectURL(new Blob([$('worker').textContent], { type: 'text/javascript' }));
 let worker = null;
 let stopped = null;                    // ends what waits for the worker
@@ -104,8 +103,6 @@ document.addEventListener('drop', event => {
 });
 
 // ---- links: the question is in the part after '#', which no server sees ----
-const through = async (data, stream) =>
-  new Uint8Array(await new Response(new Blob([data]).stream().pipeThrough(stream)).arrayBuffer());
 async function link() {
   const asked = new URLSearchParams();
   for (const input of form.elements)
@@ -122,8 +119,7 @@ async function fill(hash) {
   for (const input of form.elements) if (input.name) input.value = asked.get(input.name) ?? '';
   config = null;
   if (asked.has('config')) {
-    const packed = Uint8Array.from(atob(asked.get('config')), c => c.charCodeAt(0));
-    const text = await through(packed, new DecompressionStream('deflate-raw'));
+    const text = await unpack(asked.get('config'), 'deflate-raw');
     config = { path: value('model'), text: new TextDecoder().decode(text) };
   }
   return true;
