@@ -44,4 +44,9 @@ std::string_view newest_feature(const ModelSpec& spec, std::int64_t seq_len) {
   return found;
 }
 
+bool has_llama_layers(const ModelSpec& spec, std::int64_t seq_len) {
+  return spec.family == Family::llama && spec.kinds.empty() && spec.variants.experts == 0 &&
+         spec.variants.token_features == 0 && newest_feature(spec, seq_len).empty();
+}
+
 }  // namespace models

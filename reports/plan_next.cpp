@@ -13,24 +13,25 @@ namespace reports {
 
 using planner::Plan;
 
-// Whether `planner emit` writes this row of the table.
-static bool is_emitted(const Plan& plan, const planner::OtherFramework& f) {
-  const std::string_view name = emit::name_of(f.framework);
-  if (!f.candidate || name.empty()) return false;
+// What `planner emit` writes this row of the table for; empty: for nothing.
+static std::string_view emitted_for(const Plan& plan, const planner::OtherFramework& f) {
+  if (!f.candidate) return {};
   Plan own = plan;
   own.job.framework = f.framework;
   own.job.recipe = f.recipe;
-  return emit::launch_of(own, *f.candidate, name).ok();
+  const std::string_view name = emit::name_of(own);
+  const bool is = !name.empty() && emit::launch_of(own, *f.candidate, name).ok();
+  return is ? name : std::string_view();
 }
 
 std::string launch_text(const Plan& plan, TextStyle style) {
-  const auto row = std::ranges::find_if(
-      plan.other_frameworks, [&](const auto& f) { return is_emitted(plan, f); });
-  if (row == plan.other_frameworks.end()) return "";
-  return wrapped(fmt::format("For a launch file: --framework {0} --out {0}.json, then planner emit "
-                             "{0}.json --for {1}",
-                             row->framework, emit::name_of(row->framework)),
-                 2, 4, style);
+  for (const planner::OtherFramework& row : plan.other_frameworks)
+    if (const std::string_view name = emitted_for(plan, row); !name.empty())
+      return wrapped(fmt::format("For a launch file: --framework {0} --out {0}.json, then planner "
+                                 "emit {0}.json --for {1}",
+                                 row.framework, name),
+                     2, 4, style);
+  return "";
 }
 
 // Where nothing fits: more machines, or a job that needs less of them.
@@ -51,7 +52,7 @@ static std::string nothing_fits_next(const Plan& plan, TextStyle style) {
 std::string plan_next_text(const Plan& plan, const PlanTextOptions& options) {
   if (!plan.chosen) return nothing_fits_next(plan, options.style);
   const core::Code file = options.file.empty() ? "plan.json" : core::Code::shell(options.file);
-  const std::string_view emitted = emit::name_of(plan.job.framework);
+  const std::string_view emitted = emit::name_of(plan);
   std::vector<NextStep> steps;
   if (options.file.empty()) steps.push_back({"--out plan.json", "keeps this plan"});
   if (plan.job.framework == "native")

@@ -19,6 +19,7 @@
 #include "planner/search/assumptions.hpp"
 #include "planner/search/explorer.hpp"
 #include "planner/search/fewer.hpp"
+#include "planner/search/framework_limits.hpp"
 #include "planner/search/host_space.hpp"
 #include "planner/search/ranking.hpp"
 #include "planner/search/split_search.hpp"
@@ -296,26 +297,6 @@ std::int64_t default_global_batch(const models::ModelSpec& model, const Job& job
   std::int64_t sharers = std::min(usual, gpus);
   while (gpus % sharers != 0) --sharers;
   return program::padded(usual, sharers);
-}
-
-// With the limits of what the framework runs.
-static core::Result<Request> within_framework(Request request) {
-  for (const hw_profiles::Framework::Runs& r : request.profile.framework.runs)
-    if (const core::Status done = request.constraints.limit(r.key, r.values); !done.ok())
-      return done.problems();
-  const hw_profiles::Framework& framework = request.profile.framework;
-  const bool says_more = std::ranges::find(framework.runs, "tensor",
-                                           &hw_profiles::Framework::Runs::key) !=
-                         framework.runs.end();
-  if (says_more || framework.shares_key_heads.value_or(false)) return request;
-  std::vector<std::int64_t> degrees;   // with a key head for each rank
-  for (std::int64_t t = 1; t <= request.model.kv_heads; ++t)
-    if (request.model.kv_heads % t == 0) degrees.push_back(t);
-  if (degrees.empty()) return request;
-  const core::Status done =
-      request.constraints.limit("tensor", fmt::format("{}", fmt::join(degrees, "|")));
-  if (!done.ok()) return done.problems();
-  return request;
 }
 
 core::Result<Plan> make_plan(const Request& asked) {

@@ -218,23 +218,38 @@ core::Status Constraints::limit(std::string_view key, std::string_view values) {
 
 // Both sides are read as limits are.
 core::Status Constraints::add_conditional(std::string_view own_limit, std::string_view where) {
+  const std::size_t more = where.find('>');
+  std::string condition(where);
+  if (more != std::string_view::npos) condition[more] = '=';
   Constraints sides;
   if (core::Status done = sides.limit(own_limit); !done.ok()) return done;
-  if (core::Status done = sides.limit(where); !done.ok()) return done;
+  if (core::Status done = sides.limit(condition); !done.ok()) return done;
   PLANNER_CHECK(sides.keys_.size() == 2, "a limit of one key where another has a value");
   const KeyRule &own = sides.keys_.front(), &other = sides.keys_.back();
-  const Conditional added{own.key, own.limits, other.key, other.limits};
+  Conditional added{own.key, own.limits, other.key, other.limits, {}};
+  if (more != std::string_view::npos) {
+    added.above = other.limits.front().number;
+    added.when.clear();
+  }
   if (std::ranges::find(conditionals_, added) == conditionals_.end())
-    conditionals_.push_back(added);
+    conditionals_.push_back(std::move(added));
   return core::Done{};
 }
 
+bool Constraints::Conditional::holds_for(const Value& other_value) const {
+  if (above) return other_value.number > *above;
+  return std::ranges::find(when, other_value) != when.end();
+}
+
+// One data rank has nothing to shard.
+static bool limits_nothing(const StrategyKey& key, const Strategy& strategy) {
+  return key.name == "sharding" && strategy.data_ranks() == 1 &&
+         strategy.sharding == Sharding::none;
+}
+
 bool Constraints::meets(const Conditional& c, const Strategy& strategy) const {
-  const auto has = [&](const StrategyKey& key, const std::vector<Value>& values) {
-    return std::ranges::find(values, value_of(key, strategy)) != values.end();
-  };
-  if (c.key->name == "sharding" && strategy.data_ranks() == 1) return true;
-  return !has(*c.other, c.when) || has(*c.key, c.limits);
+  return limits_nothing(*c.key, strategy) || !c.holds_for(value_of(*c.other, strategy)) ||
+         std::ranges::find(c.limits, value_of(*c.key, strategy)) != c.limits.end();
 }
 
 void Constraints::release(std::string_view key) {
@@ -264,8 +279,11 @@ Constraints::Value Constraints::value_of(const StrategyKey& key, const Strategy&
 }
 
 std::string_view Constraints::broken(const Strategy& strategy) const {
-  for (const KeyRule& r : keys_)
-    if (!r.admits(value_of(*r.key, strategy))) return r.key->name;
+  for (const KeyRule& r : keys_) {
+    const Value value = value_of(*r.key, strategy);
+    const bool is_free = r.pinned.empty() && limits_nothing(*r.key, strategy);
+    if (is_free ? r.has(r.forbidden, value) : !r.admits(value)) return r.key->name;
+  }
   for (const Conditional& c : conditionals_)
     if (!is_pinned(c.key->name) && !meets(c, strategy)) return c.key->name;
   return {};
@@ -281,7 +299,7 @@ std::string_view Constraints::forbids(const Strategy& strategy) const {
 
 bool Constraints::is_within_limits(const Strategy& strategy) const {
   return std::ranges::all_of(keys_, [&](const KeyRule& r) {
-           return r.limits.empty() ||
+           return r.limits.empty() || limits_nothing(*r.key, strategy) ||
                   std::ranges::find(r.limits, value_of(*r.key, strategy)) != r.limits.end();
          }) &&
          std::ranges::all_of(conditionals_,
@@ -297,13 +315,15 @@ std::vector<std::string_view> Constraints::beyond_limits() const {
     if (!r.limits.empty() && std::ranges::any_of(r.pinned, is_beyond)) found.push_back(r.key->name);
   }
   for (const Conditional& c : conditionals_) {
-    const auto any_pinned = [&](const StrategyKey& key, const std::vector<Value>& among, bool in) {
+    const auto any_pinned = [&](const StrategyKey& key, auto is) {
       const KeyRule* r = find(key.name);
-      return r != nullptr && std::ranges::any_of(r->pinned, [&](const Value& v) {
-               return (std::ranges::find(among, v) != among.end()) == in;
-             });
+      return r != nullptr && std::ranges::any_of(r->pinned, is);
     };
-    if (any_pinned(*c.other, c.when, true) && any_pinned(*c.key, c.limits, false))
+    const auto is_beyond = [&](const Value& v) {
+      return std::ranges::find(c.limits, v) == c.limits.end();
+    };
+    if (any_pinned(*c.other, [&](const Value& v) { return c.holds_for(v); }) &&
+        any_pinned(*c.key, is_beyond))
       found.push_back(c.key->name);
   }
   return found;

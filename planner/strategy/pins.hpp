@@ -21,9 +21,10 @@ class Constraints {
   core::Status pin(std::string_view text);
   core::Status forbid(std::string_view text);
   // Only these values, unless the key is pinned, which then decides: "key=a|b". Not in texts().
+  // Limits of sharding leave one data rank alone, which has nothing to shard.
   core::Status limit(std::string_view text);
-  // The same of values "a|b" of a key, or of "key where other=c": of strategies with other=c alone.
-  // Such limits of sharding leave one data rank alone, which has nothing to shard.
+  // The same of values "a|b" of a key, or of "key where other=c" or "key where other>1": of such
+  // strategies alone.
   core::Status limit(std::string_view key, std::string_view values);
   // Takes back what was pinned of the key; what is forbidden of it stays.
   void release(std::string_view key);
@@ -67,12 +68,14 @@ class Constraints {
     bool has(const std::vector<Value>& values, const Value& value) const;
   };
 
-  // A limit of strategies that have one of `when`.
+  // A limit of strategies that have one of `when`, or more than `above`.
   struct Conditional {
     const StrategyKey* key = nullptr;
     std::vector<Value> limits;
     const StrategyKey* other = nullptr;
     std::vector<Value> when;
+    std::optional<std::int64_t> above;
+    bool holds_for(const Value& other_value) const;
     friend bool operator==(const Conditional&, const Conditional&) = default;
   };
   bool meets(const Conditional& conditional, const Strategy& strategy) const;

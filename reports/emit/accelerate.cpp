@@ -54,15 +54,22 @@ void check_for_accelerate(Question& q) {
             "recipe=" + q.recipe.name,
             "recipe=fsdp2 (weights in f32, computed in 16 bits), pure_bf16 or fp32",
             "plan with --recipe fsdp2");
-  const core::DType reduced = job.reduce_dtype.value_or(q.recipe.gradient);
-  q.require(!uses_fsdp(q) || !is_mixed(q) || reduced == q.recipe.compute,
-            fmt::format("gradients summed in {}", core::name(reduced)),
-            fmt::format("{}: with mixed_precision, accelerate sums in the type that it computes in",
-                        core::name(q.recipe.compute)),
-            fmt::format("plan with --reduce-dtype {}", core::name(q.recipe.compute)));
   q.require(uses_fsdp(q) || !job.reduce_dtype || *job.reduce_dtype == q.recipe.gradient,
             "reduce_dtype", "gradients in their own type: DDP has no other word",
             "plan without --reduce-dtype");
+}
+
+// accelerate's own policy sums gradients in the type that it computes in; one that the script gives
+// stands (utils/dataclasses.py, FullyShardedDataParallelPlugin.set_mixed_precision).
+core::DType summed_in(const Question& q) {
+  return q.job().reduce_dtype.value_or(q.recipe.gradient);
+}
+bool needs_policy(const Question& q) {
+  return uses_fsdp(q) && is_mixed(q) && summed_in(q) != q.recipe.compute;
+}
+
+std::string_view torch_name(core::DType type) {
+  return type == core::DType::bf16 ? "bfloat16" : type == core::DType::f16 ? "float16" : "float32";
 }
 
 std::vector<std::string> notes_for_accelerate(const Question& q) {
@@ -76,6 +83,13 @@ std::vector<std::string> notes_for_accelerate(const Question& q) {
   all.push_back(fmt::format("attention={}: load the model with attn_implementation=\"{}\"",
                             job.attention,
                             job.attention.starts_with("flash") ? "flash_attention_2" : "eager"));
+  if (needs_policy(q))
+    all.push_back(fmt::format(
+        "gradients summed in {}: Accelerator(fsdp_plugin=FullyShardedDataParallelPlugin("
+        "mixed_precision_policy=MixedPrecisionPolicy(param_dtype=torch.{}, "
+        "reduce_dtype=torch.{}))) in your script; without it accelerate sums in {}",
+        core::name(summed_in(q)), torch_name(q.recipe.compute), torch_name(summed_in(q)),
+        core::name(q.recipe.compute)));
   if (job.clip > 0)
     all.push_back(
         fmt::format("clip: call accelerator.clip_grad_norm_(parameters, {:g})", job.clip));

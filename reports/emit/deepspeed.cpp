@@ -85,9 +85,7 @@ std::vector<std::string> notes_for_deepspeed(const Question& q) {
     all.push_back(fmt::format("optimizer {}: make it in your code and give it to "
                               "deepspeed.initialize",
                               planner::optimizer(q.job().optimizer).name));
-  if (s.sharding == Sharding::zero3 && s.shard_group < s.data_ranks())
-    all.push_back("shard_group: zero_hpz_partition_size keeps a second copy of the weights within "
-                  "the group; optimizer and gradients are divided over all ranks");
+  note_deepspeed_groups(q, all);
   if (q.job().framework == "native")
     all.push_back("planned with framework native: `planner --framework deepspeed` predicts what "
                   "DeepSpeed takes");
@@ -115,6 +113,12 @@ core::Json file_of(const Question& q) {
 }
 
 }  // namespace
+
+void note_deepspeed_groups(const Question& q, std::vector<std::string>& notes) {
+  if (q.s.sharding == Sharding::zero3 && q.s.shard_group < q.s.data_ranks())
+    notes.emplace_back("shard_group: zero_hpz_partition_size keeps a second copy of the weights "
+                       "within the group; optimizer and gradients are divided over all ranks");
+}
 
 core::Json deepspeed_section(const Question& q) {
   core::Json file = file_of(q);

@@ -60,9 +60,11 @@ bool takes_workdir(std::string_view launcher) {
   return takes_image(launcher) || launcher == "skypilot";
 }
 
-std::string_view name_of(std::string_view modelled) {
+std::string_view name_of(const planner::Plan& plan) {
+  const std::string_view modelled = plan.job.framework;
   if (modelled == "megatron_core" || modelled == "megatron") return "megatron";
-  if (modelled == "fsdp2") return "torchtitan";
+  if (modelled == "fsdp2")
+    return models::has_llama_layers(plan.model, plan.job.seq_len) ? "torchtitan" : "accelerate";
   if (modelled.starts_with("trainer")) return "axolotl";
   const bool same = modelled == "deepspeed" || modelled == "llmc" || modelled == "nanotron";
   return same ? modelled : std::string_view();

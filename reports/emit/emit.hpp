@@ -28,9 +28,10 @@ struct Launch {
 // for a script of the user's. slurm, kubernetes: a launch of `planner exec` itself.
 std::span<const std::string_view> frameworks();
 
-// Of a framework whose behaviour is modelled (--framework), its name among frameworks(): fsdp2 is
-// torchtitan's. Empty: nothing is written for it.
-std::string_view name_of(std::string_view modelled);
+// What writes plans for the framework that the plan models (--framework), among frameworks(): of
+// fsdp2, torchtitan for a model with Llama's layers and accelerate for any other. Empty: nothing is
+// written for it.
+std::string_view name_of(const planner::Plan& plan);
 
 // REQUIRES: framework is one of frameworks().
 core::Result<Launch> launch_of(const planner::Plan& plan, const planner::Candidate& candidate,

@@ -48,6 +48,10 @@ bool has_llama_names(models::Family family) {
 bool shards(const Question& q) { return q.s.sharding != Sharding::none; }
 bool has_adapters(const Question& q) { return q.job().lora_rank > 0; }
 bool is_16_bit(const Question& q) { return q.recipe.compute != core::DType::f32; }
+// One GPU has nothing to shard, but DeepSpeed's optimizer keeps the copy in f32 that is planned.
+bool keeps_copy_alone(const Question& q) {
+  return !shards(q) && q.s.data_ranks() == 1 && q.recipe.has_master && !has_adapters(q);
+}
 
 // What neither of them can be told.
 void check_fine_tuning(Question& q, std::string_view framework) {
@@ -66,7 +70,7 @@ void check_fine_tuning(Question& q, std::string_view framework) {
             "plan with --pin checkpoint='none|every_k(1)'");
   q.require(s.loss_chunks == 1, fmt::format("loss_chunks={}", s.loss_chunks), "loss_chunks=1",
             "plan with --pin loss_chunks=1");
-  q.require(!shards(q) || s.shard_group == s.data_ranks(),
+  q.require(!shards(q) || s.shard_group == s.data_ranks() || s.sharding == Sharding::zero3,
             fmt::format("shard_group={}", s.shard_group), "all data ranks in one group", "");
   q.require(s.offload.empty() || shards(q), "offload without sharding",
             "offload with sharding=zero2 or zero3: DeepSpeed offloads what it divides",
@@ -97,7 +101,8 @@ void check_fine_tuning(Question& q, std::string_view framework) {
             fmt::format("adapters of family {}", models::name(q.model().family)),
             "families whose matrices are called as Llama's", "");
   // Without DeepSpeed the weights that are trained have no copy in f32 beside them.
-  q.require(has_adapters(q) || shards(q) || !is_16_bit(q) || q.recipe.name == "pure_bf16",
+  q.require(has_adapters(q) || shards(q) || keeps_copy_alone(q) || !is_16_bit(q) ||
+                q.recipe.name == "pure_bf16",
             fmt::format("recipe={} without sharding", q.recipe.name),
             "pure_bf16 or fp32, or DeepSpeed's ZeRO, which keeps a copy in f32",
             "plan with --pin sharding=zero1, or --recipe pure_bf16");
@@ -118,6 +123,7 @@ std::vector<std::string> notes_of(const Question& q, std::string_view format) {
                               "0.05, whose passes the prediction counts", 2 * q.job().lora_rank));
   if (q.s.data > 1 && !shards(q) && !q.s.overlap)
     all.push_back("overlap=false: DDP sums gradients behind the backward pass all the same");
+  note_deepspeed_groups(q, all);
   if (models::has_experts(q.model()))
     all.push_back("experts: the model's own code routes tokens, and runs experts one by one");
   if (!q.job().framework.starts_with("trainer") && !q.job().framework.starts_with("deepspeed"))
@@ -160,7 +166,10 @@ void add_training(Yaml& yaml, const Question& q) {
   yaml.set_if(q.s.data > 1 && !shards(q), "ddp_bucket_cap_mb",
               std::max<std::int64_t>(q.s.bucket_bytes >> 20, 1));
   yaml.set("output_dir", "outputs");
-  if (shards(q) || q.s.offloads("optimizer")) yaml.set("deepspeed", deepspeed_section(q));
+  planner::Strategy divided = q.s;
+  if (keeps_copy_alone(q)) divided.sharding = Sharding::zero1;
+  if (divided.sharding != Sharding::none || q.s.offloads("optimizer"))
+    yaml.set("deepspeed", deepspeed_section({q.plan, divided, q.recipe, {}}));
 }
 
 }  // namespace

@@ -48,6 +48,8 @@ struct Question {
 
 // DeepSpeed's configuration of the strategy, without an optimizer, for trainers that make it.
 core::Json deepspeed_section(const Question& question);
+// What it makes of a shard_group smaller than all data ranks.
+void note_deepspeed_groups(const Question& question, std::vector<std::string>& notes);
 
 // A truth value of YAML.
 inline core::Code yaml_flag(bool is) {

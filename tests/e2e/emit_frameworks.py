@@ -73,7 +73,7 @@ def expected(plan):
         "divides_optimizer": sharded, "offloads": "params" in s["offload"],
         "recomputes": s["checkpoint"] == "every_k" and s["checkpoint_every"] == 1,
         "chunks": max(1, len(s["stages"])) if s["pipeline"] > 1 else 1,
-        "four_bits": job.get("quantization", "none") != "none",
+        "sums_wider": True, "four_bits": job.get("quantization", "none") != "none",
         "experts": (plan["model"].get("spec") or {}).get("variants", {}).get("experts"),
     }
 
@@ -128,13 +128,18 @@ def question(text, **framework):
 if shutil.which(python) is None:
     print(f"skipped: no {python}")
     sys.exit(77)
-check("accelerate", [question("--reduce-dtype bf16 " + text, framework="fsdp2") for text in (
+# Of fsdp2, torchtitan trains its own models, and accelerate any other.
+OWN_OF_TORCHTITAN = ("llama3-8b", "llama3-70b")
+check("accelerate", [question(f"--model {model} --gpus 64", framework="fsdp2") for model in MODELS
+                     if model not in OWN_OF_TORCHTITAN and model != "llama2-7b"] + [
+    question("--reduce-dtype bf16 " + text, framework="fsdp2") for text in (
     "--model llama3-8b --gpus 16 --pin sharding=zero3 --pin tensor=1 --pin pipeline=1 --pin shard_group=8 "
     "--pin checkpoint=every_k(1)",
     "--model qwen3-8b --gpus 8 --pin sharding=zero2 --pin tensor=1 --pin pipeline=1 --pin checkpoint=none",
     "--model llama3-8b --gpus 8 --pin sharding=zero3 --pin tensor=1 --pin pipeline=1 --pin offload=params "
     "--pin checkpoint=every_k(1)")])
-check("torchtitan_0.3", [question(text, framework="fsdp2") for text in (
+check("torchtitan_0.3", [question(f"--model {model} --gpus 64", framework="fsdp2") for model in OWN_OF_TORCHTITAN] + [
+    question(text, framework="fsdp2") for text in (
     "--model llama3-8b --gpus 16 --pin tensor=2 --pin sharding=zero3 --pin pipeline=1 --pin context=1 "
     "--pin checkpoint=every_k(1)",
     "--model llama3-8b --gpus 8 --pin pipeline=2 --pin schedule=1f1b --pin sharding=zero2 --pin checkpoint=none "
@@ -157,6 +162,9 @@ check("megatron", [question(f"--model {model} --gpus 64", framework="megatron_co
              "--pin virtual_stages=2 --clip 1", framework="megatron_core"),
     question("--model llama3-8b --gpus 16 --pin context=2 --pin context_method=ring --seq 32k",
              framework="megatron_core")])
+# The file of release 0.2 says what to add for a size that torchtitan does not have.
+if planned(question("--model llama2-7b --gpus 64", framework="fsdp2"), "llama2.json"):
+    emitted("llama2.json", "torchtitan", "llama2.toml")
 for failure in failures:
     print(failure)
 if skipped:

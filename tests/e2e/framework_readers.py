@@ -47,17 +47,27 @@ def accelerate():
     from accelerate.commands.launch import _validate_launch_command, launch_command_parser
     from accelerate.utils import FullyShardedDataParallelPlugin
     from accelerate.utils.launch import prepare_multi_gpu_env
+    import torch
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+    at_start = dict(os.environ)
 
     def read(file):
+        os.environ.clear()
+        os.environ.update(at_start)      # without what the file before set
         args = launch_command_parser().parse_args(["--config_file", file, "train.py"])
         args, _, _ = _validate_launch_command(args)
         env = prepare_multi_gpu_env(args)
         os.environ.update(env)
         fsdp = FullyShardedDataParallelPlugin()
+        # A policy that the script gives stands, as the note of the file counts on.
+        own = FullyShardedDataParallelPlugin(mixed_precision_policy=MixedPrecisionPolicy(
+            param_dtype=torch.bfloat16, reduce_dtype=torch.float32))
+        own.set_mixed_precision(args.mixed_precision)
         shards = int(env.get("PARALLELISM_CONFIG_DP_SHARD_SIZE", args.num_processes))
         return {"gpus": args.num_processes, "precision": args.mixed_precision, "version": fsdp.fsdp_version,
                 "shards": shards, "reshards": fsdp.reshard_after_forward,
                 "recomputes": fsdp.activation_checkpointing,
+                "sums_wider": own.mixed_precision_policy.reduce_dtype == torch.float32,
                 "offloads": type(fsdp.cpu_offload).__name__ == "CPUOffloadPolicy"}
     return read
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "planner/lowering/lower.hpp"
+#include "planner/search/framework_limits.hpp"
 #include "tests/unit/planner/asked.hpp"
 
 using namespace planner;
@@ -78,16 +79,55 @@ TEST_CASE("a limit may hold for strategies that have a value of another key alon
   CHECK_FALSE(c.limit("sharding where nothing=1", "zero1").ok());
 }
 
+TEST_CASE("a limit may hold for strategies that have more than a number of another key") {
+  Constraints c;
+  REQUIRE(c.limit("sharding where tensor>1", "zero2|zero3").ok());
+  Strategy s;
+  s.data = 4;
+  CHECK(c.admits(s));
+  s.tensor = 2;
+  CHECK(c.broken(s) == "sharding");
+  s.sharding = Sharding::zero2;
+  CHECK(c.admits(s));
+  REQUIRE(c.pin("sharding=none").ok());
+  CHECK(c.beyond_limits().empty());
+  REQUIRE(c.pin("tensor=1|4").ok());
+  CHECK(c.beyond_limits() == std::vector<std::string_view>{"sharding"});
+  CHECK_FALSE(c.limit("sharding where tensor>many", "zero2").ok());
+}
+
+TEST_CASE("a limit may hold for models and jobs of a kind alone, and a pin needs no word of it") {
+  const auto limits_of = [](const Request& r) { return within_framework(r)->constraints; };
+  CHECK(limits_of(asked_of("fsdp2", "llama3-8b")).admits("tensor", 2));
+  Request mixtral = asked_of("fsdp2", "mixtral-8x7b");
+  CHECK_FALSE(limits_of(mixtral).admits("tensor", 2));
+  CHECK_FALSE(limits_of(mixtral).admits("expert", 8));
+  CHECK(says(pinned_plan(mixtral), "divides the layers of Llama 3 alone"));
+  const Plan pinned = pinned_plan(mixtral, {"tensor=2"});
+  REQUIRE(pinned.chosen);
+  CHECK(pinned.chosen->strategy.tensor == 2);
+  CHECK_FALSE(says(pinned, "does not run"));
+
+  Strategy s;
+  s.data = 16;
+  Request trainer = asked_of("trainer");
+  CHECK(limits_of(trainer).broken(s) == "sharding");
+  trainer.job.lora_rank = 8;
+  CHECK(limits_of(trainer).admits(s));
+  trainer.job.lora_rank = 0;
+  trainer.job.recipe = "pure_bf16";
+  CHECK(limits_of(trainer).admits(s));
+}
+
 TEST_CASE("every plan for a framework is of what it runs: choice, alternatives, frontier, fixes") {
   for (const std::string& framework : hw_profiles::framework_names())
     for (const char* gpu : {"a100-sxm-80g", "rtx3090"}) {
       CAPTURE(framework, gpu);
       const Request r = asked_of(framework, "llama2-7b", gpu);
-      Constraints limits;
-      for (const auto& runs : r.profile.framework.runs) {
-        CHECK_FALSE(runs.source.empty());
-        REQUIRE(limits.limit(runs.key, runs.values).ok());
-      }
+      for (const auto& runs : r.profile.framework.runs) CHECK_FALSE(runs.source.empty());
+      const core::Result<Request> within = within_framework(r);
+      REQUIRE(within.ok());
+      const Constraints& limits = within->constraints;
       const Plan plan = pinned_plan(r);
       std::vector<Candidate> all = plan.alternatives;
       if (plan.chosen) all.push_back(*plan.chosen);
