@@ -147,9 +147,9 @@ struct AttentionUse {
   double soft_cap = 0, score_scale = 0;
   ParameterIndex sinks = -1;            // [heads]; -1: none
 };
-// Rotates the first `rotated` dimensions of each query and key head, in place.
+// Rotates the first `rotated` dimensions of each query and key head, in place, by angles of `base`.
 TensorIndex rope(SegmentBuilder& b, const std::string& name, TensorIndex qkv, std::int64_t rows,
-                 HeadShape shape, std::int64_t rotated);
+                 HeadShape shape, std::int64_t rotated, double base);
 TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
                       std::int64_t rows, HeadShape shape, AttentionUse use = {});
 // Between `rows` of all heads of qkv and all ranks' rows of heads / ranks; and of attention's

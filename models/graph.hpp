@@ -140,6 +140,7 @@ struct Operator {
   bool adds_last_bias = false;         // expert_linear: it makes the experts' results, with a bias
   bool weighs = true;                  // combine: by the gates; else rows were weighed before
   double gamma_offset = 0;             // norms: added to gamma
+  double rotary_base = 10000;          // rope
   std::int64_t keys = 0;               // attention: rows of keys that exist, of all context ranks
   // attention over keys that come block by block round a ring of context ranks: those of the rank
   // `ring_step` places before this one. ring_steps 0: all keys at once.

@@ -384,6 +384,7 @@ ModelSpec read_hugging_face(JsonReader& reader, const std::string& name, const s
   type->read(reader, spec);
   if (type->name != "llama4_text")     // whose layers have chunks
     hf::read_window(reader, spec, type->name == "gemma2" ? 2 : type->name == "gemma3_text" ? 6 : 0);
+  hf::read_rotary_base(reader, spec, type->name);
   hf::read_dropout(reader, spec);
   reader.optional("num_nextn_predict_layers", spec.mtp_layers, IntRange{0, kMaxMtpLayers});
   spec.not_read = hf::left_over(reader);

@@ -34,6 +34,10 @@ void read_llama(core::JsonReader& r, ModelSpec& spec, Family family);
 // The same of another activation.
 void read_llama_sizes(core::JsonReader& r, ModelSpec& spec, Family family);
 
+// hugging_face_rotary.cpp: the base of angles, of every layer that turns by position. After what
+// says which layers have windows.
+void read_rotary_base(core::JsonReader& r, ModelSpec& spec, std::string_view type);
+
 // hugging_face_unread.cpp: the keys that no reader asked for, without those that are known to
 // change neither a plan nor a run.
 std::vector<std::string> left_over(const core::JsonReader& r);

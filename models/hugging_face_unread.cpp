@@ -7,10 +7,10 @@
 namespace models::hf {
 namespace {
 
-// Of tokens, files, generation, initial values and tasks on sentences; bases and stretching of
-// rotations, which change values and not how many there are; epsilons; dropout that read_dropout
+// Of tokens, files, generation, initial values and tasks on sentences; stretching of
+// rotations, which changes values and not how many there are; epsilons; dropout that read_dropout
 // does not ask for; and the losses of routers, which are a few numbers a token.
-constexpr std::array<std::string_view, 73> kHarmless{
+constexpr std::array<std::string_view, 69> kHarmless{
     "_attn_implementation", "_name_or_path", "architectures", "attn_implementation", "auto_map",
     "aux_loss_alpha", "begin_suppress_tokens", "bos_token_id", "cache_implementation",
     "classifier_dropout", "cls_token_id", "decoder_start_token_id", "dtype", "embedding_dropout",
@@ -21,8 +21,8 @@ constexpr std::array<std::string_view, 73> kHarmless{
     "norm_epsilon", "original_max_position_embeddings", "output_attentions", "output_hidden_states",
     "output_past", "output_router_logits", "pad_token_id", "pretraining_tp", "problem_type",
     "pruned_heads", "reorder_and_upcast_attn", "return_dict", "rms_norm_eps", "rope_interleave",
-    "rope_local_base_freq", "rope_parameters", "rope_scaling", "rope_theta", "rotary_emb_base",
-    "router_aux_loss_coef", "router_jitter_noise", "sep_token_id", "seq_aux", "seq_length",
+    "rope_scaling", "router_aux_loss_coef", "router_jitter_noise", "sep_token_id", "seq_aux",
+    "seq_length",
     "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
     "summary_use_proj", "task_specific_params", "tokenizer_class", "topk_method", "torch_dtype",
     "torchscript", "transformers_version", "type_vocab_size", "unk_token_id", "use_bfloat16",

@@ -56,6 +56,7 @@ struct Variants {
   // the vocabulary [uce]; 0: none.
   std::int64_t decoder_hidden = 0;
   double rotary_fraction = 1.0;         // of each head's dimensions that are rotated
+  double rotary_base = 10000;           // pair i of n turns by base^(-i / n) a position [rope]
   std::int64_t experts = 0;             // feed-forward experts of a layer; 0: one dense
   std::int64_t experts_per_token = 0;
   // Attention: keys that a token sees, the last so many or those of its own chunk; 0: all before.
@@ -206,5 +207,6 @@ inline constexpr std::int64_t kMaxExperts = 65'536;
 inline constexpr std::int64_t kMaxLayerKinds = 64;
 inline constexpr std::int64_t kMaxMtpLayers = 16;
 inline constexpr double kMaxParameters = 1e15;
+inline constexpr double kMaxRotaryBase = 1e12;
 
 }  // namespace models

@@ -156,6 +156,8 @@ void SpecChecker::check_layer(const LayerView& kind) {
   range("ffn_hidden", kind.ffn_hidden, 1, kMaxWidth);
   range("experts", v.experts, 0, kMaxExperts);
   range("experts_per_token", v.experts_per_token, v.experts > 0 ? 1 : 0, v.experts);
+  need(v.rotary_base > 1.0 && v.rotary_base <= kMaxRotaryBase, "rotary_base",
+       "a number above 1, at most 1e12", fmt::format("{}", v.rotary_base));
   need(v.rotary_fraction > 0.0 && v.rotary_fraction <= 1.0, "rotary_fraction",
        "a number above 0, at most 1", "another");
   const bool branches = v.residual != Residual::parallel && v.residual != Residual::post;

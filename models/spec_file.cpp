@@ -57,6 +57,7 @@ void for_each_variant(Visit visit) {
   visit(Whose::model, "token_features", &Variants::token_features, IntRange{0, kMaxWidth});
   visit(Whose::model, "decoder_hidden", &Variants::decoder_hidden, IntRange{0, kMaxWidth});
   visit(Whose::layer, "rotary_fraction", &Variants::rotary_fraction, core::positive());
+  visit(Whose::layer, "rotary_base", &Variants::rotary_base, core::positive());
   visit(Whose::layer, "experts", &Variants::experts, IntRange{0, kMaxExperts});
   visit(Whose::layer, "experts_per_token", &Variants::experts_per_token, IntRange{0, kMaxExperts});
   visit(Whose::layer, "window", &Variants::window, IntRange{0, kMaxWidth});

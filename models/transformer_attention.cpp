@@ -75,7 +75,8 @@ Branch TransformerBuilder::attention_branch(SegmentBuilder& b, TensorIndex enter
   x = normed_heads(b, x, shape);
   if (v_.position_kind == Positions::rotary) {
     const double share = v_.rotary_fraction * static_cast<double>(d_);
-    x = rope(b, "attn.rope", x, s_, shape, static_cast<std::int64_t>(share));
+    x = rope(b, "attn.rope", x, s_, shape, static_cast<std::int64_t>(share),
+             v_.rotary_base);
   }
   return row_matrix(b, "attn.proj", core(b, x, shape), spec_.heads * d_, v_.output_bias, {"o"});
 }
@@ -113,7 +114,7 @@ Branch TransformerBuilder::latent_branch(SegmentBuilder& b, TensorIndex normed) 
   const auto joined = [&] {
     const Within up(b, Module::mla_up_proj);
     const TensorIndex x = latent_join(b, "attn.join", q, kv, entered, s_, shape, rope_dim);
-    return rope(b, "attn.rope", x, s_, shape, rope_dim);
+    return rope(b, "attn.rope", x, s_, shape, rope_dim, v_.rotary_base);
   };
   const TensorIndex x = joined();
   return row_matrix(b, "attn.proj", core(b, x, shape), heads * v_.value_dim, v_.output_bias,

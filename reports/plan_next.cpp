@@ -25,13 +25,20 @@ static std::string_view emitted_for(const Plan& plan, const planner::OtherFramew
 }
 
 std::string launch_text(const Plan& plan, TextStyle style) {
-  for (const planner::OtherFramework& row : plan.other_frameworks)
-    if (const std::string_view name = emitted_for(plan, row); !name.empty())
-      return wrapped(fmt::format("For a launch file: --framework {0} --out {0}.json, then planner "
-                                 "emit {0}.json --for {1}",
-                                 row.framework, name),
-                     2, 4, style);
-  return "";
+  const planner::OtherFramework* fastest = nullptr;
+  std::string_view emitted;
+  for (const planner::OtherFramework& row : plan.other_frameworks) {
+    const std::string_view name = emitted_for(plan, row);
+    if (name.empty()) continue;
+    if (fastest != nullptr && fastest->candidate->time.step <= row.candidate->time.step) continue;
+    fastest = &row;
+    emitted = name;
+  }
+  if (fastest == nullptr) return "";
+  return wrapped(fmt::format("For a launch file: --framework {0} --out {0}.json, then planner emit "
+                             "{0}.json --for {1}",
+                             fastest->framework, emitted),
+                 2, 4, style);
 }
 
 // Where nothing fits: more machines, or a job that needs less of them.

@@ -101,8 +101,9 @@ struct Rotation {
   std::int64_t seq = 0;                // the position of a row is first + row % seq
   bool inverse = false;                // the gradient turns back
   std::int64_t first = 0;
+  double base = 10000;
 };
-// q and k in place: pair (i, i + rotated / 2) turns by position 10000^(-2 i / rotated) [rope].
+// q and k in place: pair (i, i + rotated / 2) turns by position base^(-2 i / rotated) [rope].
 void rotate(View qkv, const HeadShape& s, const Rotation& rotation);
 
 // ---- linear: w[n,k] ---------------------------------------------------------------------------

@@ -7,8 +7,6 @@
 namespace exec::host {
 namespace {
 
-constexpr double kBase = 10000.0;
-
 // Pairs [first, first + m) of one head: (a, b) becomes (a cos - b sin, a sin + b cos).
 template <class T>
 void turn(const View& a, const View& b, std::int64_t m, const T* cosine, const T* sine) {
@@ -35,7 +33,7 @@ void rotate_as(View qkv, const HeadShape& s, const Rotation& rotation) {
   T cosine[kChunk], sine[kChunk];
   for_chunks(half, [&](std::int64_t c, std::int64_t m) {
     for (std::int64_t i = 0; i < m; ++i)
-      speed[i] = std::pow(kBase, -2.0 * static_cast<double>(c + i) /
+      speed[i] = std::pow(rotation.base, -2.0 * static_cast<double>(c + i) /
                                      static_cast<double>(rotation.rotated));
     for (std::int64_t r = 0; r < s.rows; ++r) {
       const auto position = static_cast<double>(rotation.first + r % rotation.seq);

@@ -83,7 +83,8 @@ inline std::int64_t first_head(const models::Operator& op, const KernelContext& 
 }
 
 inline host::Rotation rotation(const models::Operator& op, bool inverse, std::int64_t first = 0) {
-  return {op.n / (op.heads + op.kv_heads), op.rows, inverse, first};
+  return {op.n / (op.heads + op.kv_heads), op.rows, inverse, first,
+          op.rotary_base};
 }
 
 inline host::LogitShape logit_shape(const models::Operator& op, std::int64_t rows,

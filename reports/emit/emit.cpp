@@ -117,16 +117,6 @@ void Question::require_common(std::string_view framework, std::string_view offlo
   require(transformer && model().variants.token_features == 0,
           fmt::format("family {}", models::name(model().family)),
           fmt::format("a transformer over a vocabulary, for {}", framework), "");
-  models::ModelSpec spec = model();
-  if (framework == "megatron") {       // has windows (megatron_layers.hpp)
-    spec.variants.window = 0;
-    for (models::LayerKind& kind : spec.kinds) kind.variants.window = 0;
-  }
-  const std::string_view feature = models::newest_feature(spec, job().seq_len);
-  require(feature.empty() || framework == "deepspeed" || adapters,
-          fmt::format("a model with {}", feature),
-          fmt::format("layers as GPT's or Llama's: the options of {} for this are not known here",
-                      framework), "");
   require(job().mode != planner::Mode::inference, "mode=inference", "training", "");
   require(adapters || (job().lora_rank == 0 && job().quantization == "none"),
           job().quantization == "none" ? fmt::format("lora_rank={}", job().lora_rank)
@@ -150,6 +140,13 @@ void Question::require_common(std::string_view framework, std::string_view offlo
   require(even, fmt::format("{} GPUs in nodes of {}", plan.gpus, plan.gpus_per_node),
           "as many GPUs in each node, for torchrun",
           "plan for whole nodes, or with another --gpus-per-node");
+}
+
+void Question::require_known_layers(std::string_view framework, const models::ModelSpec& spec) {
+  const std::string_view feature = models::newest_feature(spec, job().seq_len);
+  require(feature.empty(), fmt::format("a model with {}", feature),
+          fmt::format("layers as GPT's or Llama's: the options of {} for this are not known here",
+                      framework), "");
 }
 
 core::Result<Launch> launch_of(const planner::Plan& plan, const planner::Candidate& candidate,

@@ -33,6 +33,7 @@ void check_for_llmc(Question& q) {
   const planner::Strategy& s = q.s;
   const planner::Job& job = q.job();
   q.require_common("llmc", "");
+  q.require_known_layers("llmc", q.model());
   q.require(q.model().family == models::Family::gpt2 && is_known(q.model(), q.layers()),
             "model " + q.model().name, "GPT-2 in one of the sizes that llm.c knows (d12 to d84)",
             "");

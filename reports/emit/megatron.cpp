@@ -52,6 +52,7 @@ bool has_narrow_moments(const Question& q) { return q.recipe.name == "megatron_b
 void check_for_megatron(Question& q) {
   const planner::Strategy& s = q.s;
   q.require_common("megatron", "optimizer");
+  q.require_known_layers("megatron", without_options(q.model()));
   const MegatronLayers own = megatron_layers(q.model());
   const models::Variants& v = own.variants;
   q.require(own.sayable, "layers of several kinds: " + models::kinds_text(q.model()),
@@ -134,6 +135,33 @@ void check_for_megatron(Question& q) {
             "adam, adamw or sgd", "plan with --optimizer adamw");
 }
 
+// Attention over latents [deepseekv2], whose norms are --qk-layernorm.
+void add_latents(Options& o, const models::ModelSpec& m, const models::Variants& v) {
+  o.add("--multi-latent-attention");
+  o.add("--kv-lora-rank", v.kv_rank);
+  if (v.q_rank > 0) o.add("--q-lora-rank", v.q_rank);
+  o.add("--qk-head-dim", models::head_dim_of(m) - v.rope_dim);
+  o.add("--qk-pos-emb-head-dim", v.rope_dim);
+  o.add("--v-head-dim", v.value_dim);
+  o.add("--qk-layernorm");
+  o.add("--rope-type rope");
+}
+
+// How experts are chosen and weighed, and the one that every token goes to.
+void add_gates(Options& o, const models::Variants& v) {
+  const bool sigmoid = v.scoring == models::Scoring::sigmoid;
+  o.add_if(sigmoid, "--moe-router-score-function sigmoid");
+  o.add_if(!sigmoid && !v.normalised_gates, "--moe-router-pre-softmax");
+  if (v.gate_scale != 1)
+    o.add("--moe-router-topk-scaling-factor", fmt::format("{}", v.gate_scale));
+  if (v.expert_groups > 0) {
+    o.add("--moe-router-num-groups", v.expert_groups);
+    o.add("--moe-router-group-topk", v.groups_per_token);
+  }
+  if (v.shared_ffn > 0) o.add("--moe-shared-expert-intermediate-size", v.shared_ffn);
+  o.add_if(v.shared_gate, "--moe-shared-expert-gate");
+}
+
 void add_model(Options& o, const Question& q) {
   const models::ModelSpec& m = q.model();
   const MegatronLayers layers = megatron_layers(m);
@@ -143,12 +171,15 @@ void add_model(Options& o, const Question& q) {
   o.add("--hidden-size", m.hidden);
   o.add("--ffn-hidden-size", layers.ffn_hidden);
   o.add("--num-attention-heads", m.heads);
-  if (models::head_dim_of(m) * m.heads != m.hidden) o.add("--kv-channels", models::head_dim_of(m));
+  const std::int64_t head_dim = v.kv_rank > 0 ? v.value_dim : models::head_dim_of(m);
+  if (head_dim * m.heads != m.hidden) o.add("--kv-channels", head_dim);
+  if (v.kv_rank > 0) add_latents(o, m, v);
   if (m.kv_heads != m.heads) o.add("--group-query-attention --num-query-groups", m.kv_heads);
   o.add("--seq-length", q.job().seq_len);
   o.add("--max-position-embeddings", std::max(m.positions, q.job().seq_len));
   const bool rotary = v.position_kind == models::Positions::rotary;
   o.add("--position-embedding-type", rotary ? "rope" : "learned_absolute");
+  if (rotary) o.add("--rotary-base", fmt::format("{:.0f}", v.rotary_base));
   if (rotary && v.rotary_fraction < 1) o.add("--rotary-percent", v.rotary_fraction);
   if (!layers.unrotated.empty()) o.add("--no-rope-freq", layers.unrotated);
   if (layers.window > 0) o.add("--window-size", fmt::format("{},0", layers.window - 1));
@@ -165,6 +196,7 @@ void add_model(Options& o, const Question& q) {
     o.add("--moe-router-topk", v.experts_per_token);
     if (!layers.mixtures.empty()) o.add("--moe-layer-freq", layers.mixtures);
     if (layers.expert_ffn_hidden > 0) o.add("--moe-ffn-hidden-size", layers.expert_ffn_hidden);
+    add_gates(o, v);
     o.add("--moe-grouped-gemm");
     o.add("--moe-token-dispatcher-type alltoall");
     o.add("--moe-router-force-load-balancing");
@@ -275,10 +307,6 @@ std::vector<std::string> notes_for_megatron(const Question& q) {
     all.push_back(fmt::format("recipe {}: Megatron keeps weights in 16 bits and a master copy of "
                               "them, as recipe megatron does",
                               q.recipe.name));
-  if (models::any_kind(q.model(), [](const models::LayerView& kind) {
-        return kind.variants.position_kind == models::Positions::rotary;
-      }))
-    all.push_back("rotary base: 10000, unless you add --rotary-base with that of your checkpoint");
   if (models::has_experts(q.model()))
     all.push_back("--moe-router-force-load-balancing gives each expert as many tokens, as the plan "
                   "counts them: remove it to train");

@@ -45,11 +45,30 @@ bool is_mixture(const Variants& v) { return v.experts > 0; }
 bool is_unrotated(const Variants& v) { return v.position_kind == Positions::none; }
 bool is_windowed(const Variants& v) { return v.window > 0; }
 
+// What options say of mixtures: one set of them for all.
+void copy_mixture(Variants& to, const Variants& from) {
+  to.experts = from.experts;
+  to.experts_per_token = from.experts_per_token;
+  to.scoring = from.scoring;
+  to.normalised_gates = from.normalised_gates;
+  to.gate_scale = from.gate_scale;
+  to.expert_groups = from.expert_groups;
+  to.groups_per_token = from.groups_per_token;
+  to.shared_ffn = from.shared_ffn;
+  to.shared_gate = from.shared_gate;
+}
+
 // Without what patterns say.
 Variants common(Variants v) {
-  v.experts = v.experts_per_token = v.window = 0;
+  copy_mixture(v, {});
+  v.window = 0;
   if (is_unrotated(v)) v.position_kind = Positions::rotary;
   return v;
+}
+
+// Megatron makes sigmoid gates add up to one; a softmax over the chosen experts does it by itself.
+bool has_gates_of_megatron(const Variants& v) {
+  return v.normalised_gates || v.scoring == models::Scoring::softmax || v.experts_per_token == 1;
 }
 
 }  // namespace
@@ -73,14 +92,30 @@ MegatronLayers megatron_layers(const models::ModelSpec& spec) {
     const bool mixture = is_mixture(kind.variants);
     set(mixture ? all.expert_ffn_hidden : all.ffn_hidden, kind.ffn_hidden);
     if (!mixture) continue;
-    set(all.variants.experts, kind.variants.experts);
-    set(all.variants.experts_per_token, kind.variants.experts_per_token);
+    if (is_mixture(all.variants)) {
+      Variants same = all.variants;
+      copy_mixture(same, kind.variants);
+      all.sayable = all.sayable && same == all.variants;
+    }
+    copy_mixture(all.variants, kind.variants);
   }
   if (all.ffn_hidden == 0) all.ffn_hidden = std::exchange(all.expert_ffn_hidden, 0);
   all.mixtures = pattern(spec, is_mixture);
   all.unrotated = pattern(spec, is_unrotated);
   all.windowed = pattern(spec, is_windowed);
   return all;
+}
+
+models::ModelSpec without_options(models::ModelSpec spec) {
+  const auto strip = [](Variants& v) {
+    const Variants none;
+    v.window = v.kv_rank = v.expert_groups = v.shared_ffn = 0;
+    if (has_gates_of_megatron(v)) v.normalised_gates = true, v.scoring = none.scoring;
+    v.gate_scale = none.gate_scale;
+  };
+  strip(spec.variants);
+  for (LayerKind& kind : spec.kinds) strip(kind.variants);
+  return spec;
 }
 
 }  // namespace reports::emit

@@ -11,7 +11,8 @@
 namespace reports::emit {
 
 struct MegatronLayers {
-  bool sayable = true;                 // kinds differ in experts, rotation and windows alone
+  // Kinds differ in experts and their gates, in rotation and in windows alone.
+  bool sayable = true;
   models::Variants variants;           // of all layers; of experts, what the mixtures have
   std::int64_t ffn_hidden = 0;
   std::int64_t expert_ffn_hidden = 0;  // where both kinds of feed-forward are there, else 0
@@ -22,5 +23,9 @@ struct MegatronLayers {
 
 // REQUIRES: check_spec accepts it.
 MegatronLayers megatron_layers(const models::ModelSpec& spec);
+
+// The model without what Megatron-LM has options for beyond GPT's and Llama's layers: windows,
+// latent attention, and how its experts are chosen and weighed.
+models::ModelSpec without_options(models::ModelSpec spec);
 
 }  // namespace reports::emit

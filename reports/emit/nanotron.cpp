@@ -32,6 +32,7 @@ void check_for_nanotron(Question& q) {
   const planner::Strategy& s = q.s;
   const planner::Job& job = q.job();
   q.require_common("nanotron", "");
+  q.require_known_layers("nanotron", q.model());
   q.require(is_plain_llama(q.model()), "model " + q.model().name,
             "a plain model of family llama: heads of hidden / heads, SwiGLU, no biases, no experts",
             "emit for megatron");
@@ -91,7 +92,6 @@ std::vector<std::string> notes_for_nanotron(const Question& q) {
   if (q.job().reduce_dtype)
     all.push_back(fmt::format("reduce_dtype={}: the gradients' own type, in which they are summed",
                               core::name(*q.job().reduce_dtype)));
-  all.emplace_back("rotary base: 10000, unless you set rope_theta to that of your checkpoint");
   if (q.s.pipeline > 1)
     all.emplace_back("stages: nanotron divides the layers by its own costs of blocks");
   if (q.s.data > 1 && !q.s.overlap)
@@ -121,12 +121,14 @@ Code model_section(const Question& q) {
       "    num_hidden_layers: {}\n"
       "    num_key_value_heads: {}\n"
       "    rms_norm_eps: {:f}\n"
+      "    rope_theta: {:.1f}\n"
       "    tie_word_embeddings: {}\n"
       "    vocab_size: {}\n",
       std::max<std::int64_t>(q.s.bucket_bytes >> (q.recipe.name == "megatron" ? 21 : 20), 1),
       Code::own(q.recipe.name == "fp32" ? "float32" : "bfloat16"), m.hidden, m.ffn_hidden,
       std::max(m.positions, q.job().seq_len), m.heads, q.layers(),
-      m.kv_heads == 0 ? m.heads : m.kv_heads, m.layer_norm_epsilon, yaml_flag(m.tied_embeddings),
+      m.kv_heads == 0 ? m.heads : m.kv_heads, m.layer_norm_epsilon,
+      m.variants.rotary_base, yaml_flag(m.tied_embeddings),
       m.vocab);
 }
 

@@ -38,6 +38,9 @@ struct Question {
   // adapters: it trains them, too.
   void require_common(std::string_view framework, std::string_view offload_allowed,
                       bool adapters = false);
+  // Of a framework that has its own code of models: spec is the model, without what the framework
+  // has options for.
+  void require_known_layers(std::string_view framework, const models::ModelSpec& spec);
   // For frameworks whose loss scale in fp16 is always dynamic.
   void require_dynamic_loss_scale() {
     require(job().precision != core::DType::f16 || job().loss_scale == 0,

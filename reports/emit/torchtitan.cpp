@@ -142,11 +142,10 @@ std::vector<std::string> notes_for_torchtitan(const Question& q) {
     all.push_back(fmt::format(
         "[model] flavor: add llama3_args[\"of_your_own\"] = TransformerModelArgs(dim={}, "
         "n_layers={}, n_heads={}, n_kv_heads={}, vocab_size={}, multiple_of={}, "
-        "ffn_dim_multiplier={:.4f}, max_seq_len={}) to torchtitan's llama3, with the rope_theta of "
-        "your checkpoint",
+        "ffn_dim_multiplier={:.4f}, max_seq_len={}, rope_theta={:.0f}) to torchtitan's llama3",
         m.hidden, m.layers, m.heads, m.kv_heads, m.vocab, m.ffn_hidden,
         0.5 * static_cast<double>(m.ffn_hidden) * 3 / (8 * static_cast<double>(m.hidden)),
-        q.job().seq_len));
+        q.job().seq_len, m.variants.rotary_base));
   if (s.tp_overlap && !q.job().compile)
     all.push_back("[compile] enable: asynchronous tensor parallelism needs it, so the run is "
                   "faster than the plan, which counts on no compiler");

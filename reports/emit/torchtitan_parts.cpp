@@ -15,6 +15,7 @@ struct Flavor {
   std::string_view model, name;
   std::int64_t layers, hidden, ffn_hidden, vocab;
 };
+constexpr double kRotaryBase = 500000;   // of all of them
 // torchtitan/models/llama3/__init__.py. A plan may call another size by one of these names.
 constexpr std::array<Flavor, 7> kFlavors{{{"llama3.2-1b", "1B", 16, 2048, 8192, 128256},
                                           {"llama3.2-3b", "3B", 28, 3072, 8192, 128256},
@@ -29,6 +30,7 @@ constexpr std::array<Flavor, 7> kFlavors{{{"llama3.2-1b", "1B", 16, 2048, 8192, 
 void check_for_any_torchtitan(Question& q) {
   const planner::Strategy& s = q.s;
   q.require_common("torchtitan", "params");
+  q.require_known_layers("torchtitan", q.model());
   q.require(q.model().family == models::Family::llama,
             fmt::format("family {}", models::name(q.model().family)),
             "family llama, torchtitan's llama3", "emit for megatron");
@@ -89,7 +91,7 @@ void note_for_any_torchtitan(const Question& q, std::vector<std::string>& notes)
 std::string_view torchtitan_flavor(const models::ModelSpec& m) {
   for (const Flavor& f : kFlavors)
     if (m.name == f.model && m.layers == f.layers && m.hidden == f.hidden &&
-        m.ffn_hidden == f.ffn_hidden && m.vocab == f.vocab)
+        m.ffn_hidden == f.ffn_hidden && m.vocab == f.vocab && m.variants.rotary_base == kRotaryBase)
       return f.name;
   return "";
 }

@@ -26,6 +26,7 @@ void read_variants(Settings& s, models::ModelSpec& spec) {
                     : type == "none" ? Positions::none
                                      : Positions::learned;
   v.rotary_fraction = s.number("--rotary-percent", kModel).value_or(1);
+  v.rotary_base = s.number("--rotary-base", kModel).value_or(10000);
   const bool rms = s.one_of("--normalization", kModel, {"LayerNorm", "RMSNorm"}) == "RMSNorm";
   v.norm = rms ? Norm::rms_norm : Norm::layer_norm;
   v.norm_bias = !rms;

@@ -20,6 +20,7 @@ Variants comparable(Variants v) {
   v.gate_scale = usual.gate_scale;
   v.expert_groups = v.groups_per_token = 0;
   v.norm_offset = false;
+  v.rotary_base = usual.rotary_base;
   return v;
 }
 

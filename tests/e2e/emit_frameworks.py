@@ -138,7 +138,9 @@ check("accelerate", [question(f"--model {model} --gpus 64", framework="fsdp2") f
     "--model qwen3-8b --gpus 8 --pin sharding=zero2 --pin tensor=1 --pin pipeline=1 --pin checkpoint=none",
     "--model llama3-8b --gpus 8 --pin sharding=zero3 --pin tensor=1 --pin pipeline=1 --pin offload=params "
     "--pin checkpoint=every_k(1)")])
-check("torchtitan_0.3", [question(f"--model {model} --gpus 64", framework="fsdp2") for model in OWN_OF_TORCHTITAN] + [
+check("torchtitan_0.3", [
+    question(f"--model {model} --gpus 64 --pin checkpoint=none|every_k(1)|selective_op", framework="fsdp2")
+    for model in OWN_OF_TORCHTITAN] + [
     question(text, framework="fsdp2") for text in (
     "--model llama3-8b --gpus 16 --pin tensor=2 --pin sharding=zero3 --pin pipeline=1 --pin context=1 "
     "--pin checkpoint=every_k(1)",
@@ -157,14 +159,19 @@ check("deepspeed", [question(f"--model {model} --gpus 64", framework="deepspeed"
              framework="deepspeed") for text in (
         "--pin sharding=none", "--pin sharding=zero1", "--pin sharding=zero2 --clip 1", "--pin sharding=zero3")],
       launch=("-m", "torch.distributed.run", "--nproc-per-node", "2"))
-check("megatron", [question(f"--model {model} --gpus 64", framework="megatron_core") for model in MODELS] + [
+# Latent attention, sigmoid gates, groups of experts and shared experts: Megatron-LM has options for them.
+LATER_MIXTURES = ("deepseek-v2-lite", "glm-4.5-air", "qwen2-57b-a14b")
+check("megatron", [
+    question(f"--model {model} --gpus 64", framework="megatron_core") for model in (*MODELS, *LATER_MIXTURES)] + [
+    question("--model deepseek-v3 --gpus 512", framework="megatron_core"),
     question("--model llama3-8b --gpus 16 --pin tensor=2 --pin pipeline=2 --pin schedule=interleaved "
              "--pin virtual_stages=2 --clip 1", framework="megatron_core"),
     question("--model llama3-8b --gpus 16 --pin context=2 --pin context_method=ring --seq 32k",
              framework="megatron_core")])
-# The file of release 0.2 says what to add for a size that torchtitan does not have.
-if planned(question("--model llama2-7b --gpus 64", framework="fsdp2"), "llama2.json"):
-    emitted("llama2.json", "torchtitan", "llama2.toml")
+# Release 0.2 recomputes one layer in k, too; its file says what to add for a size that it does not have.
+for model in ("llama2-7b", *OWN_OF_TORCHTITAN):
+    if planned(question(f"--model {model} --gpus 64", framework="fsdp2"), "titan.json"):
+        emitted("titan.json", "torchtitan", "titan.toml")
 for failure in failures:
     print(failure)
 if skipped:

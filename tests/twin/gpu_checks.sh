@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The checks that tests/gpu/gpu_test.sh makes on a GPU, on its twin: a script that is run where a GPU is
-# lent has been run before. usage: gpu_checks.sh BIN_FOLDER BINARY
+# The checks that tests/gpu/gpu_test.sh makes on a GPU, on its twin: a script that is run where a GPU costs
+# money has been run before. usage: gpu_checks.sh BIN_FOLDER BINARY
 set -euo pipefail
 gpu_test=$(cd "$(dirname "${BASH_SOURCE[0]}")/../gpu" && pwd)/gpu_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"

@@ -228,14 +228,13 @@ __global__ void key_gradient(A* dqkv, const A* dout, const A* qkv, const Compute
 // thread a row and pair, angles in f64.
 template <class A>
 __global__ void turn(A* qkv, int64_t rows, int64_t columns, int64_t normed, int64_t d, int64_t half,
-                     int64_t seq, double direction) {
+                     int64_t seq, double direction, double base) {
   using T = Compute<A>;
-  constexpr double kBase = 10000.0;
   const int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (at >= rows * half) return;
   const int64_t r = at / half, i = at % half;
   const double angle = static_cast<double>(r % seq) *
-                       pow(kBase, -static_cast<double>(i) / static_cast<double>(half));
+                       pow(base, -static_cast<double>(i) / static_cast<double>(half));
   const T cosine = static_cast<T>(cos(angle)), sine = static_cast<T>(direction * sin(angle));
   for (int64_t h = 0; h < normed; ++h) {
     A* const head = qkv + r * columns + h * d + i;
@@ -261,7 +260,7 @@ void rotate(const Queue& q, View qkv, const host::HeadShape& s, const host::Rota
   with_type(qkv.type, [&]<class A>() {
     launch(q, "rotate", {blocks_of(s.rows * half, 256)}, {256}, 0, turn<A>, typed<A>(qkv), s.rows,
            s.columns(), s.heads + s.kv_heads, s.head_dim, half, rotation.seq,
-           rotation.inverse ? -1.0 : 1.0);
+           rotation.inverse ? -1.0 : 1.0, rotation.base);
   });
 }
 

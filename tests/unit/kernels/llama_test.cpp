@@ -60,10 +60,10 @@ TEST_CASE("gradients of the norms of heads are those of central differences") {
   check_gradient(k, dk, loss);
 }
 
-TEST_CASE("rotary positions turn pairs by position x 10000^(-2 i / rotated), by a naive loop") {
+TEST_CASE("rotary positions turn pairs by position x base^(-2 i / rotated), by a naive loop") {
   Random r(5);
   const HeadShape s{.rows = 8, .heads = 2, .kv_heads = 1, .head_dim = 6};
-  const Rotation rotation{.rotated = GENERATE(4, 6), .seq = 4};
+  const Rotation rotation{.rotated = GENERATE(4, 6), .seq = 4, .base = GENERATE(1e4, 5e5)};
   const std::int64_t columns = s.columns(), half = rotation.rotated / 2;
   Buffer before = random(r, f64, s.rows * columns), after = before;
   rotate(after, s, rotation);
@@ -73,7 +73,7 @@ TEST_CASE("rotary positions turn pairs by position x 10000^(-2 i / rotated), by 
       for (std::int64_t i = 0; i < half; ++i) {
         const double angle =
             static_cast<double>(row % 4) *
-            std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(2 * half));
+            std::pow(rotation.base, -2.0 * static_cast<double>(i) / static_cast<double>(2 * half));
         const std::int64_t a = row * columns + head * 6 + i;
         const double u = before.at(a), v = before.at(a + half);
         expected[static_cast<std::size_t>(a)] = u * std::cos(angle) - v * std::sin(angle);

@@ -42,6 +42,33 @@ TEST_CASE("Megatron-LM gets layers of several kinds as patterns, torchtitan refu
   }, "3 dense, 29 moe", "differ in experts, rotation and windows alone"));
 }
 
+TEST_CASE("Megatron-LM gets latent attention, and how experts are chosen and weighed") {
+  const auto experts_by = [](Plan&, Strategy& s) { s.sequence_parallel = true; };
+  const auto third = emitted("deepseek-v3", "megatron", experts_by);
+  REQUIRE(third.ok());
+  for (const char* option :
+       {"--multi-latent-attention\n", "--kv-lora-rank 512\n", "--q-lora-rank 1536\n",
+        "--qk-head-dim 128\n", "--qk-pos-emb-head-dim 64\n", "--v-head-dim 128\n",
+        "--qk-layernorm\n", "--rope-type rope\n", "--kv-channels 128\n",
+        "--moe-layer-freq '([0]*1)*3+([1]*1)*58'\n", "--ffn-hidden-size 18432\n",
+        "--moe-ffn-hidden-size 2048\n", "--moe-router-score-function sigmoid\n",
+        "--moe-router-topk-scaling-factor 2.5\n", "--moe-router-num-groups 8\n",
+        "--moe-router-group-topk 4\n", "--moe-shared-expert-intermediate-size 2048\n"})
+    CHECK((has(third->text.text(), option) ? "" : option) == std::string());
+  CHECK_FALSE(has(third->text.text(), "--moe-router-pre-softmax"));
+  const auto lite = emitted("deepseek-v2-lite", "megatron", experts_by);
+  REQUIRE(lite.ok());
+  CHECK_FALSE(has(lite->text.text(), "--q-lora-rank"));
+  CHECK(has(lite->text.text(), "--moe-router-pre-softmax\n"));
+  const auto gated = emitted("qwen2-57b-a14b", "megatron", experts_by);
+  REQUIRE(gated.ok());
+  CHECK(has(gated->text.text(), "--moe-shared-expert-gate\n"));
+  CHECK(is_refused("deepseek-v3", "megatron", [&](Plan& plan, Strategy& s) {
+    experts_by(plan, s);
+    plan.model.kinds[1].variants.normalised_gates = false;
+  }, "a model with scoring", "not known here"));
+}
+
 TEST_CASE("Megatron-LM gets windows of attention, in all layers or in some") {
   const auto all = emitted("mistral-7b", "megatron");
   REQUIRE(all.ok());

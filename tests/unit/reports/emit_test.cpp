@@ -189,7 +189,7 @@ TEST_CASE("Megatron-LM is asked for what the plan counts on") {
         "--make-vocab-size-divisible-by 1\n", "--attention-backend flash\n"})
     CHECK((has(dense->text.text(), option) ? "" : option) == std::string());
   CHECK_FALSE(has(dense->text.text(), "force-load-balancing"));
-  CHECK(has(fmt::format("{}", fmt::join(dense->notes, "\n")), "--rotary-base"));
+  CHECK(has(dense->text.text(), "--rotary-base 500000\n"));
   const auto hopper = emitted("llama3-8b", "megatron", [](Plan& plan, Strategy&) {
     plan.profile = hw_profiles::find_profile("h100-sxm-80g").value();
     REQUIRE(hw_profiles::use_framework(plan.profile, "megatron_core", "a test").ok());
