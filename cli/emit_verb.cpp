@@ -68,6 +68,9 @@ reports::NextStep start_of(const core::Code& word, const core::Code& plan,
   if (!launcher.empty())
     return {"kubectl apply -f " + word, "once placeholders are filled in"};
   if (options.framework == "megatron") return {"bash " + word, "in a Megatron-LM checkout"};
+  if (options.framework == "megatron_bridge")
+    return {core::code("torchrun --nproc_per_node {} {}", per_node, word),
+            "where Megatron-Bridge is installed"};
   if (options.framework == "torchtitan")
     return {"CONFIG_FILE=" + word + " ./run_train.sh", "in a torchtitan checkout"};
   if (options.framework == "torchtitan_0.3")
@@ -163,8 +166,8 @@ int emit_verb(Arguments arguments) {
   set.positional("PLAN", path, "file written by planner --out");
   set.group("Launch");
   set.text("--for", o.framework, "NAME",
-           "megatron, torchtitan, torchtitan_0.3, torchtitan_python, deepspeed, axolotl, "
-           "llama_factory, llmc, nanotron, accelerate, slurm or kubernetes");
+           "megatron, megatron_bridge, torchtitan, torchtitan_0.3, torchtitan_python, deepspeed, "
+           "axolotl, llama_factory, llmc, nanotron, accelerate, slurm or kubernetes");
   set.text("--candidate", o.candidate, "N", "0: the chosen; N: the N-th alternative");
   set.text("--launcher", o.launcher, "NAME",
            "what starts it on all nodes: torchrun, slurm, jobset, pytorchjob, mpijob, skypilot");

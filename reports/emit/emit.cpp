@@ -15,8 +15,8 @@
 namespace reports::emit {
 namespace {
 
-constexpr std::array<std::string_view, 12> kFrameworks{
-    "megatron",   "torchtitan", "torchtitan_0.3", "torchtitan_python",
+constexpr std::array<std::string_view, 13> kFrameworks{
+    "megatron",   "megatron_bridge", "torchtitan", "torchtitan_0.3", "torchtitan_python",
     "deepspeed",  "axolotl",    "llama_factory",  "llmc",
     "nanotron",   "accelerate", "slurm",          "kubernetes"};
 constexpr std::array<std::string_view, 6> kLaunchers{"torchrun", "slurm",  "jobset",
@@ -32,6 +32,7 @@ Question question_of(const planner::Plan& plan, const planner::Candidate& candid
 
 core::Result<Written> written_for(Question& question, std::string_view framework) {
   if (framework == "megatron") return megatron(question);
+  if (framework == "megatron_bridge") return megatron_bridge(question);
   if (framework == "torchtitan") return torchtitan(question);
   if (framework == "torchtitan_0.3") return torchtitan_0_3(question);
   if (framework == "torchtitan_python") return torchtitan_python(question);

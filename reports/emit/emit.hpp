@@ -20,7 +20,8 @@ struct Launch {
   std::vector<std::string> notes;
 };
 
-// megatron: a script around Megatron-LM's pretrain_gpt.py on random tokens; torchtitan: the TOML
+// megatron: a script around Megatron-LM's pretrain_gpt.py on random tokens; megatron_bridge: a
+// module with the same as a recipe of Megatron-Bridge; torchtitan: the TOML
 // file of its releases up to 0.2; torchtitan_0.3, torchtitan_python: a module with the
 // configuration that release 0.3, or its main branch, reads; deepspeed: its JSON file; axolotl,
 // llama_factory: their YAML files, for training of all parameters or of adapters; llmc: a script

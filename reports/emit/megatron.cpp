@@ -5,7 +5,7 @@
 
 #include "models/layer_kinds.hpp"
 #include "reports/emit/megatron_layers.hpp"
-#include "reports/emit/parts.hpp"
+#include "reports/emit/megatron_parts.hpp"
 
 namespace reports::emit {
 namespace {
@@ -45,95 +45,6 @@ class Options {
  private:
   Code text_;
 };
-
-// Whether both moments are in bf16 and the master copy in f32: the precision-aware optimizer.
-bool has_narrow_moments(const Question& q) { return q.recipe.name == "megatron_bf16_moments"; }
-
-void check_for_megatron(Question& q) {
-  const planner::Strategy& s = q.s;
-  q.require_common("megatron", "optimizer");
-  q.require_known_layers("megatron", without_options(q.model()));
-  const MegatronLayers own = megatron_layers(q.model());
-  const models::Variants& v = own.variants;
-  q.require(own.sayable, "layers of several kinds: " + models::kinds_text(q.model()),
-            "kinds that differ in experts, rotation and windows alone, for pretrain_gpt.py", "");
-  q.require(v.residual == models::Residual::pre && v.causal && !v.embedding_norm &&
-                (v.position_kind == models::Positions::learned ||
-                 v.position_kind == models::Positions::rotary),
-            fmt::format("family {}", models::name(q.model().family)),
-            "a decoder with learned or rotary positions, for pretrain_gpt.py", "");
-  q.require(v.ffn == models::Ffn::swiglu || q.model().activation != models::Activation::relu,
-            "a feed-forward with ReLU", "GELU or SwiGLU: pretrain_gpt.py has no option for ReLU",
-            "");
-  q.require(own.window == 0 || s.context == 1, fmt::format("context={}", s.context),
-            "context=1: its context ranks are not known to take windows",
-            "plan with --pin context=1");
-  q.require(planner::schedule_def(s.schedule).megatron,
-            fmt::format("schedule={}", name(s.schedule)),
-            "schedule=1f1b or interleaved, which Megatron-LM runs",
-            "plan with --pin schedule=1f1b, or --pin schedule=interleaved");
-  q.require(s.sharding == Sharding::none || s.sharding == Sharding::zero1,
-            fmt::format("sharding={}", name(s.sharding)),
-            "sharding=none or zero1, its distributed optimizer",
-            "plan with --pin sharding=zero1, or emit for torchtitan");
-  q.require(s.sharding == Sharding::none || s.shard_group == s.data_ranks(),
-            fmt::format("shard_group={}", s.shard_group), "all data ranks in one group", "");
-  q.require(s.checkpoint == Checkpoint::none || counts_layers(s.checkpoint) ||
-                s.checkpoint == Checkpoint::selective || s.checkpoint == Checkpoint::modules,
-            fmt::format("checkpoint={}", name(s.checkpoint)),
-            "checkpoint=none, every_k, first_k, selective or modules",
-            fmt::format("plan with --forbid checkpoint={}", name(s.checkpoint)));
-  q.require(q.job().precision != core::DType::f8 || q.job().fp8_scaling != "rowwise",
-            "fp8_scaling=rowwise", "tensorwise, delayed, blockwise or mxfp8, which Megatron has",
-            "plan with --fp8-scaling tensorwise");
-  q.require(!has_narrow_moments(q) || s.sharding == Sharding::zero1,
-            "recipe=megatron_bf16_moments without zero1",
-            "sharding=zero1: moments in bf16 are its distributed optimizer's",
-            "plan with --pin sharding=zero1");
-  q.require(q.job().fp8_tensors.empty(), "fp8_tensors",
-            "none: its command line has no flags for what is in few bits beside products",
-            "plan without --fp8-tensors");
-  q.require(!models::has(s.recompute_modules, models::Module::mlp_act),
-            "recompute_modules with mlp_act",
-            "modules that Megatron has a word for: mlp makes dense feed-forwards again whole",
-            "plan with --pin checkpoint='modules(layernorm)'");
-  const auto divides = [&](std::int64_t layers) {
-    return s.checkpoint_every > 0 && layers % s.checkpoint_every == 0;
-  };
-  q.require(s.checkpoint != Checkpoint::every_k || std::ranges::all_of(q.chunks(), divides),
-            fmt::format("checkpoint=every_k({})", s.checkpoint_every),
-            "a k that divides the layers of each stage: releases before 0.17 fail otherwise",
-            "plan with --pin checkpoint='every_k(1)'");
-  q.require(!s.offloads("optimizer") || s.sharding == Sharding::zero1 || s.data_ranks() == 1,
-            "offload=optimizer without zero1",
-            "offload=optimizer with sharding=zero1: Megatron offloads its distributed optimizer",
-            "plan with --pin sharding=zero1");
-  q.require(q.job().optimizer != planner::OptimizerKind::sgd || s.sharding == Sharding::none,
-            "optimizer=sgd with zero1", "sgd with sharding=none: its distributed optimizer is Adam",
-            "plan with --pin sharding=none");
-  q.require(v.experts == 0 || s.tensor == 1 || s.sequence_parallel,
-            "experts and tensor ranks with sequence_parallel=false",
-            "sequence_parallel=true, which Megatron demands of experts beside tensor ranks",
-            "plan with --pin sequence_parallel=true");
-  const bool flash = q.job().attention.starts_with("flash");
-  q.require(!flash || q.plan.profile.gpu.attention_flash2.has_value(),
-            "attention=" + q.job().attention,
-            fmt::format("attention over stored scores on {}, which flash-attention has no kernels "
-                        "for", q.plan.profile.gpu.id),
-            "plan with --framework megatron");
-  q.require(s.loss_chunks == 1, fmt::format("loss_chunks={}", s.loss_chunks), "loss_chunks=1",
-            "plan with --pin loss_chunks=1");
-  using enum planner::Degree;
-  q.require(q.has_order({tensor, context, data, pipeline}) ||
-                q.has_order({tensor, context, pipeline, data}),
-            q.order_text(), "mesh_order=tensor,context,data,pipeline or pipeline before data",
-            "plan with --pin mesh_order=tensor,context,data,pipeline");
-  const bool adam = q.job().optimizer == planner::OptimizerKind::adamw ||
-                    q.job().optimizer == planner::OptimizerKind::adam ||
-                    q.job().optimizer == planner::OptimizerKind::sgd;
-  q.require(adam, fmt::format("optimizer={}", planner::optimizer(q.job().optimizer).name),
-            "adam, adamw or sgd", "plan with --optimizer adamw");
-}
 
 // Attention over latents [deepseekv2], whose norms are --qk-layernorm.
 void add_latents(Options& o, const models::ModelSpec& m, const models::Variants& v) {
@@ -206,15 +117,6 @@ void add_model(Options& o, const Question& q) {
   o.close();
 }
 
-// Layers by stage where they are not the same: E embeddings, t a layer, L the head and loss.
-// m a module for multi-token prediction.
-std::string layout(const planner::Strategy& s, std::int64_t mtp_layers) {
-  std::string text = "E";
-  for (std::size_t i = 0; i < s.stages.size(); ++i)
-    text += fmt::format("{}t*{}", i > 0 ? "|" : "", s.stages[i]);
-  return text + std::string(static_cast<std::size_t>(mtp_layers), 'm') + "L";
-}
-
 void add_parallelism(Options& o, const Question& q) {
   const planner::Strategy& s = q.s;
   o.group("PARALLELISM");
@@ -222,16 +124,13 @@ void add_parallelism(Options& o, const Question& q) {
   o.add_if(s.sequence_parallel, "--sequence-parallel");
   o.add("--pipeline-model-parallel-size", s.pipeline);
   const bool uneven = q.uneven();
-  if (uneven) o.add("--pipeline-model-parallel-layout", layout(s, q.job().mtp_layers));
+  if (uneven) o.add("--pipeline-model-parallel-layout", megatron_layout(s, q.job().mtp_layers));
   if (s.virtual_stages > 1 && !uneven)
     o.add("--num-virtual-stages-per-pipeline-rank", s.virtual_stages);
   o.add("--context-parallel-size", s.context);
   if (s.context > 1)
-    o.add("--cp-comm-type", s.context_method == planner::ContextMethod::ring       ? "p2p"
-                            : s.context_method == planner::ContextMethod::exchange ? "a2a"
-                                                                                   : "all_gather");
-  using enum planner::Degree;
-  o.add_if(!q.has_order({tensor, context, data, pipeline}), "--use-tp-pp-dp-mapping");
+    o.add("--cp-comm-type", megatron_context_method(s));
+  o.add_if(maps_stages_before_data(q), "--use-tp-pp-dp-mapping");
   if (s.expert > 1) o.add("--expert-model-parallel-size", s.expert);
   if (models::has_experts(q.model()))
     o.add("--expert-tensor-parallel-size", s.expert_over_tensor() ? 1 : s.tensor);
@@ -262,15 +161,6 @@ void add_parallelism(Options& o, const Question& q) {
   o.close();
 }
 
-// The kernels that the plan counts on: cuDNN's where the framework takes them, from Hopper on.
-std::string_view attention_backend(const Question& q) {
-  constexpr int kHopper = 90;
-  if (!q.job().attention.starts_with("flash")) return "unfused";
-  const hw_profiles::Profile& p = q.plan.profile;
-  const bool vendor = p.framework.vendor_attention && p.gpu.compute_capability >= kHopper;
-  return vendor ? "fused" : "flash";
-}
-
 void add_job(Options& o, const Question& q) {
   const planner::Job& job = q.job();
   o.group("JOB");
@@ -284,13 +174,13 @@ void add_job(Options& o, const Question& q) {
   if (f8) o.add("--fp8-format hybrid");
   if (f8) o.add("--fp8-recipe", job.fp8_scaling);
   // Its buffer of gradients has the type in which they are reduced.
-  const core::DType reduced = job.reduce_dtype.value_or(q.recipe.gradient);
+  const core::DType reduced = megatron_sums(q);
   o.add_if(q.recipe.compute == core::DType::bf16 && reduced == core::DType::bf16,
            "--grad-reduce-in-bf16");
   // Of bf16 it is the default.
   o.add_if(q.recipe.compute == core::DType::f16 && reduced == core::DType::f32,
            "--accumulate-allreduce-grads-in-fp32");
-  o.add("--attention-backend", attention_backend(q));
+  o.add("--attention-backend", megatron_attention(q));
   o.add_if(job.attention == "unfused", "--no-masked-softmax-fusion");
   o.add("--clip-grad", fmt::format("{}", job.clip));
   o.add("--lr 1.0e-4 --train-iters 20 --log-interval 1 --eval-iters 0");
@@ -298,34 +188,6 @@ void add_job(Options& o, const Question& q) {
   o.add("--mock-data --tokenizer-type NullTokenizer --vocab-size", q.model().vocab - 1);
   o.add("--make-vocab-size-divisible-by 1");  // and by the tensor ranks, as planned
   o.close();
-}
-
-std::vector<std::string> notes_for_megatron(const Question& q) {
-  std::vector<std::string> all{
-      "random tokens, 20 steps: give --data-path, a tokenizer and a schedule of your own"};
-  if (!q.recipe.name.starts_with("megatron") && q.recipe.name != "fp32")
-    all.push_back(fmt::format("recipe {}: Megatron keeps weights in 16 bits and a master copy of "
-                              "them, as recipe megatron does",
-                              q.recipe.name));
-  if (models::has_experts(q.model()))
-    all.push_back("--moe-router-force-load-balancing gives each expert as many tokens, as the plan "
-                  "counts them: remove it to train");
-  const bool alone = q.plan.profile.framework.recomputes_one_in_k;
-  if (q.s.checkpoint == Checkpoint::every_k && q.s.checkpoint_every > 1 && alone)
-    all.push_back(fmt::format("checkpoint=every_k: Megatron recomputes all layers, in segments of "
-                              "{0}, the plan's framework {1} one layer in {0}",
-                              q.s.checkpoint_every, q.job().framework));
-  if (q.job().clip == 0)
-    all.emplace_back("clip: gradients of any norm are taken, as planned; Megatron-LM by itself "
-                     "scales them down to a norm of 1: plan with --clip 1");
-  if (q.job().compile)
-    all.push_back("compile: the plan counts on a compiler that Megatron-LM has no option for");
-  if (q.job().framework == "native")
-    all.push_back("planned with framework native: `planner --framework megatron_core` predicts "
-                  "what Megatron's own kernels and buffers take");
-  if (q.s.bucket_bytes > 0 && q.s.overlap && q.s.data_ranks() > 1)
-    all.push_back("bucket_bytes: Megatron chooses the size of buckets by the number of ranks");
-  return all;
 }
 
 }  // namespace
@@ -338,7 +200,7 @@ core::Result<Written> megatron(Question& q) {
   add_parallelism(o, q);
   add_job(o, q);
   Written written;
-  written.notes = notes_for_megatron(q);
+  written.notes = notes_for_megatron(q, kMegatronScript);
   written.setup = code("export CUDA_DEVICE_MAX_CONNECTIONS=1\n{}", std::move(o).text());
   written.program =
       R"(pretrain_gpt.py "${MODEL[@]}" "${PARALLELISM[@]}" "${JOB[@]}" "$@")";

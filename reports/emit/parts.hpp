@@ -72,6 +72,7 @@ struct Written {
 };
 
 core::Result<Written> megatron(Question& question);
+core::Result<Written> megatron_bridge(Question& question);
 core::Result<Written> torchtitan(Question& question);
 core::Result<Written> torchtitan_0_3(Question& question);
 core::Result<Written> torchtitan_python(Question& question);

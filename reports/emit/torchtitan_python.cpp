@@ -3,10 +3,9 @@
 // b5bcd76) differ in how data and batches are said: torchtitan/config/configs.py,
 // torchtitan/trainer.py, torchtitan/models/llama3.
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
-#include "core/json.hpp"
+#include "reports/emit/python_words.hpp"
 #include "reports/emit/torchtitan_parts.hpp"
 
 namespace reports::emit {
@@ -46,39 +45,11 @@ void check_for_torchtitan_python(Question& q) {
             "plan with --pin checkpoint='every_k(1)'");
 }
 
-// A literal of Python.
-Code literal(bool is) {
-  return Code::own(is ? "True" : "False");
-}
-template <class Number>
-requires(std::is_arithmetic_v<Number> && !std::same_as<Number, bool>) Code literal(Number number) {
-  return code("{}", number);
-}
-Code literal(std::string_view text) {
-  return Code::json(core::Json(text), 0);
-}
-
-// NAME=VALUE of a call, one a line.
-class Arguments {
- public:
-  template <class Value>
-  void set(const Code& name, const Value& value) {
-    set_code(name, literal(value));
-  }
-  void set_code(const Code& name, const Code& value) {
-    text_ += code("            {}={},\n", name, value);
-  }
-  const Code& text() const { return text_; }
-
- private:
-  Code text_;
-};
-
 enum class TitanReader : std::uint8_t { release_0_3, main_branch };
 
 Code training(const Question& q, TitanReader reader) {
   const planner::Strategy& s = q.s;
-  Arguments a;
+  PythonArguments a;
   if (reader == TitanReader::main_branch) {
     a.set("num_tokens_per_microbatch_per_dp_rank", s.micro_batch * q.job().seq_len);
     a.set("num_tokens_per_train_step", q.job().global_batch * q.job().seq_len);
@@ -100,7 +71,7 @@ Code training(const Question& q, TitanReader reader) {
 Code parallelism(const Question& q, TitanReader reader) {
   const planner::Strategy& s = q.s;
   const TorchtitanDegrees degrees = torchtitan_degrees(s);
-  Arguments a;
+  PythonArguments a;
   a.set("data_parallel_replicate_degree", degrees.replicate);
   a.set("data_parallel_shard_degree", degrees.shard);
   if (s.sharding != Sharding::none)

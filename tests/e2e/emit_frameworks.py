@@ -4,8 +4,9 @@ same job: degrees, batches, recomputation, clipping, parameters. DeepSpeed train
 usage: emit_frameworks.py BIN_FOLDER, in an empty folder.
 
 PLANNER_FRAMEWORKS_PYTHON: an interpreter that has the packages (default: python3). PLANNER_MEGATRON,
-PLANNER_NANOTRON: checkouts, where these are not installed. Last seen with torch 2.15, accelerate 1.15.0, deepspeed
-0.19.8, torchtitan 0.3.0, axolotl 0.19.0, llamafactory 0.9.5, Megatron-LM d98e8a6, nanotron 2411b02. What is not
+PLANNER_MEGATRON_BRIDGE, PLANNER_NANOTRON: checkouts, where these are not installed. Last seen with torch 2.15, accelerate 1.15.0, deepspeed
+0.19.8, torchtitan 0.3.0, axolotl 0.19.0, llamafactory 0.9.5, Megatron-LM d98e8a6,
+Megatron-Bridge 067f987, nanotron 2411b02. What is not
 there is skipped by name; nothing there at all: exit 77."""
 import json
 import os
@@ -78,6 +79,10 @@ def expected(plan):
     }
 
 
+CHECKOUTS = {"megatron": ("PLANNER_MEGATRON",), "nanotron": ("PLANNER_NANOTRON",),
+             "megatron_bridge": ("PLANNER_MEGATRON_BRIDGE", "PLANNER_MEGATRON")}
+
+
 # Keys that the framework has in another unit than the plan.
 def agrees(framework, key, said, meant):
     if key == "clip":                    # of nothing: 0, or what no norm reaches
@@ -90,10 +95,11 @@ def agrees(framework, key, said, meant):
 def check(framework, questions, launch=()):
     """Plans, writes and reads all questions of a framework with one start of it."""
     env = dict(os.environ)
-    checkout = os.environ.get({"megatron": "PLANNER_MEGATRON", "nanotron": "PLANNER_NANOTRON"}.get(framework, ""))
-    if checkout:
-        source = pathlib.Path(checkout, "src")
-        env["PYTHONPATH"] = str(source if source.exists() else checkout)
+    checkouts = [os.environ[name] for name in CHECKOUTS.get(framework, ()) if os.environ.get(name)]
+    if checkouts:
+        sources = [pathlib.Path(checkout, "src") for checkout in checkouts]
+        env["PYTHONPATH"] = os.pathsep.join(
+            str(source if source.exists() else source.parent) for source in sources)
     probe = subprocess.run([python, readers, framework], capture_output=True, text=True, env=env) if not launch else \
         subprocess.run([python, "-c", f"import {framework}"], capture_output=True, text=True, env=env)
     if probe.returncode != 0:
@@ -104,10 +110,11 @@ def check(framework, questions, launch=()):
     for number, words in enumerate(questions):
         plan_file = f"{framework}-{number}.json"
         file = f"{framework.replace('.', '_')}_{number}" + \
-            {"deepspeed": ".ds", "torchtitan_0.3": ".py", "megatron": ".sh"}.get(framework, ".yaml")
+            {"deepspeed": ".ds", "torchtitan_0.3": ".py", "megatron": ".sh", "megatron_bridge": ".py"}.get(framework, ".yaml")
         plan = planned(words, plan_file)
         if plan and plan["chosen"] and emitted(plan_file, framework, file):
             plans.append((words, plan))
+            pathlib.Path(file).with_suffix(".ranks").write_text(str(plan["cluster"]["gpus"]))
             files.append(torchrun_words(file) if framework == "megatron" else file)
     done = subprocess.run([python, *launch, readers, framework, *files], capture_output=True, text=True, env=env)
     if done.returncode != 0:
@@ -161,13 +168,16 @@ check("deepspeed", [question(f"--model {model} --gpus 64", framework="deepspeed"
       launch=("-m", "torch.distributed.run", "--nproc-per-node", "2"))
 # Latent attention, sigmoid gates, groups of experts and shared experts: Megatron-LM has options for them.
 LATER_MIXTURES = ("deepseek-v2-lite", "glm-4.5-air", "qwen2-57b-a14b")
-check("megatron", [
+OVER_MEGATRON_CORE = [
     question(f"--model {model} --gpus 64", framework="megatron_core") for model in (*MODELS, *LATER_MIXTURES)] + [
     question("--model deepseek-v3 --gpus 512", framework="megatron_core"),
     question("--model llama3-8b --gpus 16 --pin tensor=2 --pin pipeline=2 --pin schedule=interleaved "
              "--pin virtual_stages=2 --clip 1", framework="megatron_core"),
     question("--model llama3-8b --gpus 16 --pin context=2 --pin context_method=ring --seq 32k",
-             framework="megatron_core")])
+             framework="megatron_core")]
+check("megatron", OVER_MEGATRON_CORE)
+check("megatron_bridge", OVER_MEGATRON_CORE + [
+    question("--model qwen3-8b --gpus 8 --precision fp8 --pin checkpoint=every_k(1)", framework="megatron_core")])
 # Release 0.2 recomputes one layer in k, too; its file says what to add for a size that it does not have.
 for model in ("llama2-7b", *OWN_OF_TORCHTITAN):
     if planned(question(f"--model {model} --gpus 64", framework="fsdp2"), "titan.json"):

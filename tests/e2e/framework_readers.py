@@ -12,14 +12,16 @@ import types
 
 
 class StandIn(types.ModuleType):
-    """A package for GPUs alone: any name of it is an empty class."""
+    """A package for GPUs alone: any name of it is an empty class; one in small letters, a module."""
 
     def __getattr__(self, name):
         if name == "__version__":
             return "2.8.0"
         if name.startswith("__"):
             raise AttributeError(name)
-        return type(name, (), {})
+        if name[0].islower():
+            return importlib.import_module(f"{self.__name__}.{name}")
+        return type(name, (), {"apply": None})
 
 
 class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -174,19 +176,49 @@ def nanotron():
     return read
 
 
-def megatron():
-    """FILE: the words that torchrun is given, as JSON. Of a checkout in PYTHONPATH."""
+def stand_in_gpu():
+    """What Megatron Core asks about GPUs, answered for an H100; and a name of Python 3.12 that it takes."""
     import typing
 
     import torch
     import typing_extensions
-    if not hasattr(typing, "override"):      # Python 3.12
+    if not hasattr(typing, "override"):
         typing.override = typing_extensions.override
     gpu = types.SimpleNamespace(major=9, minor=0, name="H100", total_memory=80 << 30, multi_processor_count=132)
     torch.cuda.get_device_properties = lambda *_: gpu
     torch.cuda.get_device_capability = lambda *_: (9, 0)
     torch.cuda.device_count = lambda: 8
     os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
+
+
+def megatron_bridge():
+    """Of checkouts in PYTHONPATH: Megatron-Bridge's src, and Megatron-LM."""
+    stand_in_gpu()
+    sys.meta_path.insert(0, StandIns("transformer_engine", "nvidia_resiliency_ext", "modelopt"))
+    import runpy
+
+    from megatron.bridge.training.config import runtime_config_update
+
+    def read(file):
+        with open(file.removesuffix(".py") + ".ranks") as text:
+            os.environ.update(WORLD_SIZE=text.read(), RANK="0", LOCAL_RANK="0")
+        c = runpy.run_path(file)["planned"]()
+        runtime_config_update(c)         # as pretrain does it first: it validates
+        m = c.model
+        return {"data": c.data_parallel_size, "tensor": m.tensor_model_parallel_size,
+                "pipeline": m.pipeline_model_parallel_size, "context": m.context_parallel_size,
+                "layers": m.num_layers, "micro_batch": c.train.micro_batch_size,
+                "global_batch": c.train.global_batch_size, "seq_len": m.seq_length,
+                "clip": c.optimizer.clip_grad, "experts": m.num_moe_experts or 0,
+                "expert": m.expert_model_parallel_size,
+                "divides_optimizer": c.optimizer.use_distributed_optimizer and c.ddp.use_distributed_optimizer,
+                "recomputes": m.recompute_granularity == "full" and m.recompute_num_layers == 1}
+    return read
+
+
+def megatron():
+    """FILE: the words that torchrun is given, as JSON. Of a checkout in PYTHONPATH."""
+    stand_in_gpu()
     from megatron.training.arguments import parse_args, validate_args
 
     def read(file):
@@ -207,7 +239,8 @@ def megatron():
 
 
 READERS = {"accelerate": accelerate, "deepspeed": deepspeed, "torchtitan_0.3": torchtitan, "axolotl": axolotl,
-           "llama_factory": llama_factory, "nanotron": nanotron, "megatron": megatron}
+           "llama_factory": llama_factory, "nanotron": nanotron, "megatron": megatron,
+           "megatron_bridge": megatron_bridge}
 if __name__ == "__main__":
     try:
         read = READERS[sys.argv[1]]()

@@ -27,7 +27,7 @@ names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "OMP_
          "PYTORCH_CUDA_ALLOC_CONF", "CUDA_DEVICE_MAX_CONNECTIONS")
 read = [open(word).read() for before, word in zip(sys.argv, sys.argv[1:])
         if before in ("--job.config_file", "--deepspeed_config", "--config-file", "axolotl.cli.train",
-                      "llamafactory.launcher")]
+                      "llamafactory.launcher") or word.endswith("/planned.py")]
 if "--module" in sys.argv:
     module = sys.argv[sys.argv.index("--module") + 1] + ".py"
     folders = [folder for folder in os.environ["PYTHONPATH"].split(":") if folder]
@@ -199,7 +199,8 @@ def check(framework, launcher, plan_file):
             assert one["env"]["CUDA_DEVICE_MAX_CONNECTIONS"] == "1", one
         else:
             assert one["read"] == [alone], (one["read"], alone)
-            assert COMMANDS[framework] in one["args"], one
+            command = COMMANDS[framework]
+            assert any(word == command or word.endswith("/" + command) for word in one["args"]), one
         if framework in IN_PYTHON:
             ast.parse(alone)
     left = {"deepspeed": ["TRAIN_SCRIPT"], "axolotl": ["MODEL", "DATASET", "FORMAT"],
@@ -217,8 +218,10 @@ def plan(file, *words):
 IN_PYTHON = ("torchtitan_0.3", "torchtitan_python")
 COMMANDS = {"torchtitan": "torchtitan.train", "torchtitan_python": "torchtitan.train",
             "torchtitan_0.3": "torchtitan.train", "deepspeed": "mine.py", "axolotl": "axolotl.cli.train",
-            "llama_factory": "llamafactory.launcher", "nanotron": "run_train.py"}
-PLANS = {"megatron": ("gpt2-774m", "megatron_core"), "torchtitan": ("llama3-8b", "fsdp2"),
+            "llama_factory": "llamafactory.launcher", "nanotron": "run_train.py",
+            "megatron_bridge": "planned.py"}
+PLANS = {"megatron": ("gpt2-774m", "megatron_core"), "megatron_bridge": ("gpt2-774m", "megatron_core"),
+         "torchtitan": ("llama3-8b", "fsdp2"),
          "torchtitan_python": ("llama3-8b", "fsdp2"), "torchtitan_0.3": ("llama3-8b", "fsdp2"),
          "deepspeed": ("llama3-8b", "deepspeed"), "axolotl": ("llama3-8b", "trainer"),
          "llama_factory": ("llama3-8b", "trainer"), "nanotron": ("llama3-8b", "nanotron")}

@@ -68,7 +68,7 @@ void accepted(Plan& plan, Strategy& s, std::string_view framework) {
   s.tensor = 1;
   s.data = s.shard_group = 8;
   const bool optimizer_alone =
-      framework == "megatron" || framework == "llmc" || framework == "nanotron";
+      framework.starts_with("megatron") || framework == "llmc" || framework == "nanotron";
   s.sharding = optimizer_alone                       ? Sharding::zero1
                : framework.starts_with("torchtitan") ? Sharding::zero3
                                                      : Sharding::zero2;
@@ -81,10 +81,9 @@ void accepted(Plan& plan, Strategy& s, std::string_view framework) {
   plan.job.reduce_dtype = core::DType::bf16;
 }
 
-constexpr const char* kTrain[] = {"megatron",          "torchtitan", "torchtitan_0.3",
-                                  "torchtitan_python", "deepspeed",  "axolotl",
-                                  "llama_factory",     "llmc",       "nanotron",
-                                  "accelerate"};
+constexpr const char* kTrain[] = {
+    "megatron", "megatron_bridge", "torchtitan", "torchtitan_0.3", "torchtitan_python", "deepspeed",
+    "axolotl",  "llama_factory",   "llmc",       "nanotron",       "accelerate"};
 const char* model_of(std::string_view framework) {
   return framework == "llmc" ? "gpt2-124m" : "llama3-8b";
 }
