@@ -51,11 +51,16 @@ void check_for_megatron(Question& q) {
   const models::Variants& v = own.variants;
   q.require(own.sayable, "layers of several kinds: " + models::kinds_text(q.model()),
             "kinds that differ in experts, rotation and windows alone, for pretrain_gpt.py", "");
-  q.require(v.residual == models::Residual::pre && v.causal && !v.embedding_norm &&
-                (v.position_kind == models::Positions::learned ||
-                 v.position_kind == models::Positions::rotary),
-            fmt::format("family {}", models::name(q.model().family)),
-            "a decoder with learned or rotary positions, for pretrain_gpt.py", "");
+  q.require(v.residual == models::Residual::pre,
+            fmt::format("residual={}", models::name(v.residual)),
+            "residual=pre: Megatron's layers add attention first, then the feed-forward, each "
+            "behind its norm", "");
+  q.require(v.causal, "attention to later tokens", "a decoder, for pretrain_gpt.py", "");
+  q.require(!v.embedding_norm, "embedding_norm", "embeddings without a norm", "");
+  q.require(v.position_kind == models::Positions::learned ||
+                v.position_kind == models::Positions::rotary,
+            fmt::format("position_kind={}", models::name(v.position_kind)),
+            "learned or rotary positions", "");
   q.require(v.ffn == models::Ffn::swiglu || q.model().activation != models::Activation::relu,
             "a feed-forward with ReLU", "GELU or SwiGLU: pretrain_gpt.py has no option for ReLU",
             "");

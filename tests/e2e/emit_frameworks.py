@@ -158,7 +158,8 @@ check("torchtitan_0.3", [
 for tuner in ("axolotl", "llama_factory"):
     check(tuner, [question(text, framework="trainer") for text in (
         "--model llama3-8b --gpus 8 --lora-rank 16", "--model llama3-8b --gpus 1 --lora-rank 8 --quantization nf4",
-        "--model llama3-8b --gpus 8 --clip 1 --pin sharding=zero3")])
+        "--model llama3-8b --gpus 8 --clip 1 --pin sharding=zero3", "--model gpt2-124m --gpus 1",
+        "--model qwen3-8b --gpus 256")])
 check("nanotron", [question(text, framework="nanotron") for text in (
     "--model llama3-8b --gpus 16", "--model llama3-8b --gpus 8 --pin tensor=2 --pin pipeline=2 --clip 1")])
 check("deepspeed", [question(f"--model {model} --gpus 64", framework="deepspeed") for model in MODELS] + [

@@ -175,8 +175,9 @@ TEST_CASE("what Megatron-LM does not have is refused with what to plan instead")
   CHECK(is_refused("llama2-7b", "megatron", [](Plan& p, Strategy&) { p.job.lora_rank = 8; },
                    "lora_rank=8", "without --lora-rank"));
   CHECK(is_refused("alexnet", "megatron", {}, "family graph", "a transformer"));
-  CHECK(is_refused("bert-large", "megatron", {}, "family bert", "a decoder"));
-  CHECK(is_refused("bloom-7b1", "megatron", {}, "family bloom", "learned or rotary"));
+  CHECK(is_refused("bert-large", "megatron", {}, "attention to later tokens", "a decoder"));
+  CHECK(is_refused("pythia-1.4b", "megatron", {}, "residual=parallel", "residual=pre"));
+  CHECK(is_refused("bloom-7b1", "megatron", {}, "position_kind=alibi", "learned or rotary"));
   CHECK(is_refused("opt-6.7b", "megatron", {}, "a feed-forward with ReLU", "GELU or SwiGLU"));
   CHECK(emitted("qwen3-8b", "megatron").ok());
 }
