@@ -171,7 +171,7 @@ int calibrate_verb(Arguments arguments) {
            "CSV of timed runs of one site, as `validate` reads them");
   set.texts("--plan", sources.plans, "FILE", "the plan that a log is a run of; repeatable");
   set.texts("--log", sources.logs, "FILE",
-            "what a framework printed while it ran that plan; repeatable");
+            "what a framework printed while it ran that plan, or a profile; repeatable");
   set.texts("--busbw", sources.collectives, "FILE",
             "output of nccl-tests, or a CSV of timings; repeatable");
   set.text("--gpu", sources.gpu, "PROFILE", "whose links were timed (as the output says)");

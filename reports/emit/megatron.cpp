@@ -62,7 +62,7 @@ void add_latents(Options& o, const models::ModelSpec& m, const models::Variants&
 void add_gates(Options& o, const models::Variants& v) {
   const bool sigmoid = v.scoring == models::Scoring::sigmoid;
   o.add_if(sigmoid, "--moe-router-score-function sigmoid");
-  o.add_if(!sigmoid && !v.normalised_gates, "--moe-router-pre-softmax");
+  o.add_if(has_softmax_before_choice(v), "--moe-router-pre-softmax");
   if (v.gate_scale != 1)
     o.add("--moe-router-topk-scaling-factor", fmt::format("{}", v.gate_scale));
   if (v.expert_groups > 0) {
@@ -161,6 +161,15 @@ void add_parallelism(Options& o, const Question& q) {
   o.close();
 }
 
+// Releases before core_v0.18 count a token more than --vocab-size, later ones do not. Both sizes
+// are padded to the planned one, a multiple of the tensor ranks, by a factor of its parts.
+std::int64_t vocabulary_factor(const Question& q) {
+  const std::int64_t part = program::padded(q.model().vocab, q.s.tensor) / q.s.tensor;
+  for (std::int64_t factor = 2; factor * factor <= part; ++factor)
+    if (part % factor == 0) return factor;
+  return part;
+}
+
 void add_job(Options& o, const Question& q) {
   const planner::Job& job = q.job();
   o.group("JOB");
@@ -186,7 +195,7 @@ void add_job(Options& o, const Question& q) {
   o.add("--lr 1.0e-4 --train-iters 20 --log-interval 1 --eval-iters 0");
   o.add("--cross-entropy-loss-fusion");
   o.add("--mock-data --tokenizer-type NullTokenizer --vocab-size", q.model().vocab - 1);
-  o.add("--make-vocab-size-divisible-by 1");  // and by the tensor ranks, as planned
+  o.add("--make-vocab-size-divisible-by", vocabulary_factor(q));
   o.close();
 }
 

@@ -24,6 +24,7 @@ void set_pattern(PythonArguments& a, const Code& name, const std::string& patter
 }
 
 void add_latents(PythonArguments& a, const models::ModelSpec& m, const models::Variants& v) {
+  a.set("multi_latent_attention", true);   // the provider's own default is false
   a.set("kv_lora_rank", v.kv_rank);
   a.set_code("q_lora_rank", v.q_rank > 0 ? literal(v.q_rank) : Code("None"));
   a.set("qk_head_dim", models::head_dim_of(m) - v.rope_dim);
@@ -42,7 +43,7 @@ void add_experts(PythonArguments& a, const MegatronLayers& layers, const planner
   a.set("moe_ffn_hidden_size",
         layers.expert_ffn_hidden > 0 ? layers.expert_ffn_hidden : layers.ffn_hidden);
   a.set_if(sigmoid, "moe_router_score_function", word("sigmoid"));
-  a.set_if(!sigmoid && !v.normalised_gates, "moe_router_pre_softmax", true);
+  a.set_if(has_softmax_before_choice(v), "moe_router_pre_softmax", true);
   a.set_if(v.gate_scale != 1, "moe_router_topk_scaling_factor", v.gate_scale);
   a.set_if(v.expert_groups > 0, "moe_router_num_groups", v.expert_groups);
   a.set_if(v.expert_groups > 0, "moe_router_group_topk", v.groups_per_token);
@@ -75,13 +76,22 @@ void add_degrees(PythonArguments& a, const Question& q, bool experts) {
   if (q.uneven())
     a.set("pipeline_model_parallel_layout",
           std::string_view(megatron_layout(s, q.job().mtp_layers)));
-  if (s.virtual_stages > 1 && !q.uneven())
-    a.set("virtual_pipeline_model_parallel_size", s.virtual_stages);
+  if (s.virtual_stages > 1) {
+    if (!q.uneven()) a.set("virtual_pipeline_model_parallel_size", s.virtual_stages);
+    a.set("overlap_p2p_comm", true);
+    a.set("batch_p2p_comm", false);
+  }
+  a.set("tp_comm_overlap", s.tp_overlap);
   a.set("context_parallel_size", s.context);
   if (s.context > 1) a.set("cp_comm_type", megatron_context_method(s));
   if (!experts) return;
   a.set("expert_model_parallel_size", s.expert);
   a.set("expert_tensor_parallel_size", s.expert_over_tensor() ? std::int64_t{1} : s.tensor);
+  a.set_if(s.expert_overlap, "overlap_moe_expert_parallel_comm", true);
+}
+
+bool takes_blocks(const MegatronLayers& layers) {
+  return layers.variants.kv_rank > 0 || layers.variants.experts > 0;
 }
 
 Code model_of(const Question& q) {
@@ -121,10 +131,15 @@ Code model_of(const Question& q) {
   a.set("hidden_dropout", 0.0);
   a.set_code("attention_backend", code("AttnBackend.{}", Code::own(megatron_attention(q))));
   a.set("masked_softmax_fusion", q.job().attention != "unfused");
-  a.set("bias_activation_fusion", true);
+  a.set("bias_activation_fusion", gated || v.ffn_bias);
   a.set("bias_dropout_fusion", true);
+  a.set("persist_layer_norm", true);
   a.set("apply_rope_fusion", rotary && !latent);
   a.set("cross_entropy_loss_fusion", true);
+  // The provider's own layers are all alike, and have no latents.
+  if (takes_blocks(layers))
+    a.set_code("transformer_layer_spec",
+               "partial(get_gpt_decoder_block_spec, use_transformer_engine=True)");
   add_degrees(a, q, v.experts > 0);
   add_recomputation(a, q.s);
   return a.text();
@@ -136,13 +151,18 @@ bool divides_optimizer(const Question& q) {
 bool sums_behind(const Question& q) { return q.s.overlap && q.s.data_ranks() > 1; }
 bool gathers_behind(const Question& q) { return q.s.overlap && q.s.sharding == Sharding::zero1; }
 
+double decay_of(const Question& q) {
+  return q.job().optimizer == planner::OptimizerKind::adamw ? 0.01 : 0.0;
+}
+
 Code optimizer_of(const Question& q) {
   const planner::OptimizerKind kind = q.job().optimizer;
   const bool narrow = has_narrow_moments(q), offloads = q.s.offloads("optimizer");
   PythonArguments a;
   a.set("optimizer", word(kind == planner::OptimizerKind::sgd ? "sgd" : "adam"));
   a.set("lr", 1e-4);
-  a.set("weight_decay", kind == planner::OptimizerKind::adamw ? 0.01 : 0.0);
+  a.set("min_lr", 0.0);
+  a.set("weight_decay", decay_of(q));
   a.set("clip_grad", q.job().clip);
   a.set("use_distributed_optimizer", divides_optimizer(q));
   a.set("overlap_param_gather", gathers_behind(q));
@@ -161,50 +181,37 @@ Code exchange_of(const Question& q) {
   a.set("use_distributed_optimizer", divides_optimizer(q));
   a.set("overlap_grad_reduce", sums_behind(q));
   a.set("overlap_param_gather", gathers_behind(q));
-  a.set("grad_reduce_in_fp32", megatron_sums(q) == core::DType::f32);
   return a.text();
 }
 
-Code overlap_of(const Question& q) {
-  PythonArguments a;
-  a.set("tp_comm_overlap", q.s.tp_overlap);
-  a.set("overlap_grad_reduce", sums_behind(q));
-  a.set("overlap_param_gather", gathers_behind(q));
-  a.set_if(q.s.expert_overlap, "overlap_moe_expert_parallel_comm", true);
-  return a.text();
-}
-
+// It overwrites what model, optimizer and exchange say of types.
 Code precision_of(const Question& q) {
   const core::DType compute = q.recipe.compute;
+  if (compute == core::DType::f32) return "None";
   PythonArguments a;
   a.set("bf16", compute == core::DType::bf16);
   a.set("fp16", compute == core::DType::f16);
-  a.set("fp32", compute == core::DType::f32);
-  const Code type = Code::own(compute == core::DType::bf16  ? "torch.bfloat16"
-                              : compute == core::DType::f16 ? "torch.float16"
-                                                            : "torch.float32");
+  const Code type = Code::own(compute == core::DType::bf16 ? "torch.bfloat16" : "torch.float16");
   a.set_code("params_dtype", type);
   a.set_code("pipeline_dtype", type);
   a.set("grad_reduce_in_fp32", megatron_sums(q) == core::DType::f32);
   a.set_if(q.job().loss_scale > 0, "loss_scale", q.job().loss_scale);
-  if (q.job().precision == core::DType::f8) {
-    a.set("fp8", word("hybrid"));
-    a.set("fp8_recipe", std::string_view(q.job().fp8_scaling));
-  }
-  return a.text();
+  const bool f8 = q.job().precision == core::DType::f8;
+  if (f8) a.set("fp8", word("hybrid"));
+  a.set_code("fp8_recipe", f8 ? literal(std::string_view(q.job().fp8_scaling)) : Code("None"));
+  return code("MixedPrecisionConfig(\n{}        )", a.text());
 }
 
 // {0} head, {1} provider's module, {2} provider, {3} model, {4} training, {5} optimizer,
-// {6} exchange of gradients, {7} types, {8} overlap, {9} samples' length, {10} vocabulary,
-// {11} mapping of ranks
+// {6} exchange of gradients, {7} types, {8} decay of weights, {9} samples' length, {10} vocabulary,
+// {11} mapping of ranks, {12} and {13} what layers of several kinds are made by
 constexpr std::string_view kRecipe =
-    R"py({0}import torch
+    R"py({0}{12}import torch
 import torch.nn.functional as F
 
-from megatron.core.transformer.enums import AttnBackend
+{13}from megatron.core.transformer.enums import AttnBackend
 
 from megatron.bridge.models.{1} import {2}
-from megatron.bridge.training.comm_overlap import CommOverlapConfig
 from megatron.bridge.training.config import (
     CheckpointConfig,
     ConfigContainer,
@@ -225,6 +232,7 @@ from megatron.bridge.training.pretrain import pretrain
 
 def planned() -> ConfigContainer:
     return ConfigContainer(
+        env_vars={{"CUDA_DEVICE_MAX_CONNECTIONS": "1"}},
         model={2}(
 {3}        ),
         train=TrainingConfig(
@@ -232,19 +240,19 @@ def planned() -> ConfigContainer:
         validation=ValidationConfig(eval_iters=0),
         optimizer=OptimizerConfig(
 {5}        ),
-        scheduler=SchedulerConfig(lr_decay_style="constant"),
+        scheduler=SchedulerConfig(
+            lr_decay_style="constant", start_weight_decay={8}, end_weight_decay={8}
+        ),
         ddp=DistributedDataParallelConfig(
 {6}        ),
-        mixed_precision=MixedPrecisionConfig(
-{7}        ),
-        comm_overlap=CommOverlapConfig(
-{8}        ),
+        mixed_precision={7},
         dataset=MockGPTDatasetConfig(
             seq_length={9},
             random_seed=1234,
             reset_position_ids=False,
             reset_attention_mask=False,
             eod_mask_loss=False,
+            dataloader_type="single",
         ),
         tokenizer=TokenizerConfig(
             tokenizer_type="NullTokenizer",
@@ -273,9 +281,7 @@ Code training_of(const Question& q) {
 Code head_of(const Question& q) {
   const std::int64_t per_node = std::min(q.plan.gpus, q.plan.gpus_per_node);
   const Code start =
-      code("# {}\n# For Megatron-Bridge (067f987, August 2026), with "
-           "CUDA_DEVICE_MAX_CONNECTIONS=1:\n",
-           q.title());
+      code("# {}\n# For Megatron-Bridge (067f987, August 2026):\n", q.title());
   if (q.plan.nodes <= 1)
     return start + code("#   torchrun --nproc_per_node {} planned.py\n", per_node);
   return start + code("#   torchrun --nnodes {} --nproc_per_node {} --node_rank $NODE_RANK "
@@ -289,15 +295,24 @@ Code head_of(const Question& q) {
 core::Result<Written> megatron_bridge(Question& q) {
   check_for_megatron(q);
   if (!q.problems.empty()) return q.problems;
-  const bool latent = megatron_layers(q.model()).variants.kv_rank > 0;
+  const MegatronLayers layers = megatron_layers(q.model());
+  const bool latent = layers.variants.kv_rank > 0, blocks = takes_blocks(layers);
   Written written;
   written.notes = notes_for_megatron(q, kMegatronBridge);
+  if (layers.variants.position_kind == models::Positions::learned &&
+      q.model().positions != q.job().seq_len)
+    written.notes.push_back(fmt::format("positions: Megatron-Bridge learns as many as seq_len, {}; "
+                                        "the model has {}",
+                                        q.job().seq_len, q.model().positions));
   written.text = code(kRecipe, head_of(q), Code::own(latent ? "mla_provider" : "gpt_provider"),
                       Code::own(latent ? "MLAModelProvider" : "GPTModelProvider"), model_of(q),
                       training_of(q), optimizer_of(q), exchange_of(q), precision_of(q),
-                      overlap_of(q), q.job().seq_len, q.model().vocab,
-                      literal(maps_stages_before_data(q)));
-  written.setup = "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
+                      literal(decay_of(q)), q.job().seq_len, q.model().vocab,
+                      literal(maps_stages_before_data(q)),
+                      Code::own(blocks ? "from functools import partial\n\n" : ""),
+                      Code::own(blocks ? "from megatron.core.models.gpt.gpt_layer_specs import "
+                                         "get_gpt_decoder_block_spec\n"
+                                       : ""));
   written.program = R"("$config" "$@")";
   written.file_name = "planned.py";
   written.place = "the folder of that file";

@@ -30,6 +30,10 @@ std::string_view megatron_context_method(const planner::Strategy& s) {
   return s.context_method == planner::ContextMethod::exchange ? "a2a" : "all_gather";
 }
 
+bool has_softmax_before_choice(const models::Variants& v) {
+  return v.scoring == models::Scoring::softmax && (!v.normalised_gates || v.experts_per_token == 1);
+}
+
 bool maps_stages_before_data(const Question& q) {
   using enum planner::Degree;
   return !q.has_order({tensor, context, data, pipeline});

@@ -35,5 +35,7 @@ std::string_view megatron_context_method(const planner::Strategy& s);
 // them, from Hopper on.
 std::string_view megatron_attention(const Question& q);
 bool maps_stages_before_data(const Question& q);
+// Gates that are a softmax over all experts, not over the chosen ones.
+bool has_softmax_before_choice(const models::Variants& v);
 
 }  // namespace reports::emit

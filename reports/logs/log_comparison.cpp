@@ -43,6 +43,13 @@ ComparedTerm bytes_term(std::string name, core::Bytes predicted,
   return term;
 }
 
+ComparedTerm seconds_term(std::string name, core::Seconds predicted,
+                          const core::Seconds* measured) {
+  ComparedTerm term{std::move(name), TermUnit::seconds, predicted.value(), {}};
+  if (measured != nullptr) term.measured = measured->value();
+  return term;
+}
+
 std::string value_in_words(const std::optional<double>& value, TermUnit unit) {
   if (!value) return "-";
   if (unit == TermUnit::seconds) return core::to_text(core::Seconds(*value));
@@ -60,11 +67,25 @@ std::string count_text(const LogComparison& c) {
   if (c.log.whole_run)
     return fmt::format("One figure: the mean of all steps of the run, the first ones and what was "
                        "saved in between too.");
-  return fmt::format("{} steps, or means of steps: {} left out ({}). The others: median {}, p10 "
+  const std::string_view what = c.log.format == kProfile ? "steps" : "steps, or means of steps";
+  return fmt::format("{} {}: {} left out ({}). The others: median {}, p10 "
                      "{}, p90 {}.",
-                     c.spread.steps, c.spread.left_out, kWarmUpRule,
+                     c.spread.steps, what, c.spread.left_out, kWarmUpRule,
                      core::to_text(c.spread.median), core::to_text(c.spread.p10),
                      core::to_text(c.spread.p90));
+}
+
+// What a profile's figures are of; empty for other logs.
+std::string profile_text(const LogComparison& c) {
+  if (c.log.format != kProfile) return "";
+  std::string text = "The profiler itself lengthens steps.";
+  if (c.log.device)
+    text += fmt::format(" Kernels are those of one rank, a mean of all steps: NCCL's took {}, part "
+                        "of it beside other kernels. The rest is exposed, and holds what a rank "
+                        "waits for others: the bubble of a pipeline is predicted with it, and the "
+                        "optimizer with computation.",
+                        core::to_text(c.log.device->communication));
+  return text;
 }
 
 std::string interval_text(const LogComparison& c) {
@@ -113,6 +134,11 @@ core::Result<LogComparison> compare_log(const planner::Plan& plan, TrainingLog l
   c.terms = {{"time.step", TermUnit::seconds, c.predicted.value(), c.spread.median.value()},
              {"throughput.tokens_per_second", TermUnit::count, tokens / c.predicted.value(),
               tokens / c.spread.median.value()},
+             seconds_term("time.compute", chosen.time.compute + chosen.time.optimizer,
+                          log.device ? &log.device->compute : nullptr),
+             seconds_term("time.exposed_communication",
+                          chosen.time.exposed_communication + chosen.time.bubble,
+                          log.device ? &log.device->exposed_communication : nullptr),
              bytes_term("memory.live", chosen.memory.worst.live, log.allocated),
              bytes_term("memory.reserved", chosen.memory.worst.reserved, log.reserved)};
   std::erase_if(c.terms, [](const ComparedTerm& t) { return !t.measured; });
@@ -129,6 +155,7 @@ std::string log_text(const LogComparison& c, TextStyle style) {
     table.add({t.term, value_in_words(t.predicted, t.unit), value_in_words(t.measured, t.unit),
                error_in_words(t)});
   text += table.text(style);
+  if (const std::string more = profile_text(c); !more.empty()) text += wrapped(more, 0, 2, style);
   return text + wrapped(interval_text(c), 0, 2, style);
 }
 
@@ -141,6 +168,8 @@ std::string log_markdown(const LogComparison& c) {
   for (const ComparedTerm& t : c.terms)
     text += core::markdown_row(t.term, value_in_words(t.predicted, t.unit),
                                value_in_words(t.measured, t.unit), error_in_words(t));
+  if (const std::string more = profile_text(c); !more.empty())
+    text += core::code("\n{}\n", Code::markdown(more));
   return (text + core::code("\n{}\n", Code::markdown(interval_text(c)))).text();
 }
 

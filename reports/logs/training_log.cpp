@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "core/json.hpp"
+#include "reports/logs/profile.hpp"
 
 namespace reports::logs {
 namespace {
@@ -232,7 +233,10 @@ bool is_trainer_state(std::string_view text) {
 }  // namespace
 
 core::Result<TrainingLog> read_log(std::string_view text, const std::string& name) {
+  if (text.starts_with("\x1f\x8b"))
+    return core::Problem{name, "text", "a gzip archive", "unpack it (gunzip)"};
   if (is_trainer_state(text)) return read_trainer_state(text, name);
+  if (is_profile(text)) return read_profile(text, name);
   std::vector<Reader> readers;
   for (const Format& format : kFormats) readers.emplace_back(format, name);
   int number = 0;
@@ -249,8 +253,10 @@ core::Result<TrainingLog> read_log(std::string_view text, const std::string& nam
   if (lines(*best) == 0) {
     std::vector<std::string_view> names;
     for (const Format& format : kFormats) names.push_back(format.name);
-    return core::Problem{name, fmt::format("lines of {}", fmt::join(names, ", ")), "none of them",
-                         "name the log of rank 0, as the framework prints it"};
+    return core::Problem{name,
+                         fmt::format("lines of {}, or a profile of torch.profiler",
+                                     fmt::join(names, ", ")),
+                         "none of them", "name the log of rank 0, as the framework prints it"};
   }
   if (!best->problems().empty()) return best->problems();
   if (best->log().steps.empty())

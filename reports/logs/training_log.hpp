@@ -1,5 +1,6 @@
 #pragma once
-// A log that a framework wrote while it trained: step times, and peak memory where it prints that.
+// A log that a framework wrote while it trained, or a profile of torch's: step times, and peak
+// memory where it has that.
 // The format is recognised by its lines; each names the code that writes it. Lines that say nothing
 // of a step are passed over. Pure; thread-safe.
 
@@ -17,9 +18,18 @@ namespace reports::logs {
 // What a log says of a step.
 enum class Rate : std::uint8_t { seconds, samples_per_second, tokens_per_second_per_gpu };
 
+// The name of a profile's format.
+inline constexpr std::string_view kProfile = "torch.profiler";
+
 struct LoggedStep {
   int line = 0;
   double value = 0;                    // as the log's Rate says
+};
+
+// What the device of one rank did, a step: time in kernels of computation, in NCCL's, and in NCCL's
+// while none of the others ran. NCCL's wait for other ranks.
+struct DeviceTimes {
+  core::Seconds compute{}, communication{}, exposed_communication{};
 };
 
 struct TrainingLog {
@@ -31,6 +41,7 @@ struct TrainingLog {
   // torch's peaks, the greatest that any line states.
   std::optional<core::Bytes> allocated, reserved;
   std::optional<std::int64_t> global_batch;  // of every step that states it
+  std::optional<DeviceTimes> device{};  // of profiles of a GPU (profile.hpp)
 };
 
 // Problems: no line of a known format, a figure that cannot be (not finite, not above 0), a batch

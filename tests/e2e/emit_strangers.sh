@@ -40,7 +40,7 @@ def texts(value, path=()):
         yield from texts(child, path + (key,))
 
 BRIDGE = {"ConfigContainer", "GPTModelProvider", "TrainingConfig", "ValidationConfig", "OptimizerConfig",
-          "SchedulerConfig", "DistributedDataParallelConfig", "MixedPrecisionConfig", "CommOverlapConfig",
+          "SchedulerConfig", "DistributedDataParallelConfig", "MixedPrecisionConfig", "partial",
           "MockGPTDatasetConfig", "TokenizerConfig", "LoggerConfig", "CheckpointConfig", "DistributedInitConfig",
           "pretrain", "planned"}
 try:

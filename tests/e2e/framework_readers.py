@@ -192,27 +192,96 @@ def stand_in_gpu():
 
 
 def megatron_bridge():
-    """Of checkouts in PYTHONPATH: Megatron-Bridge's src, and Megatron-LM."""
-    stand_in_gpu()
-    sys.meta_path.insert(0, StandIns("transformer_engine", "nvidia_resiliency_ext", "modelopt"))
+    """Of checkouts in PYTHONPATH: Megatron-Bridge's src, and Megatron-LM. FILE: a recipe with planned(); beside it
+    the number of ranks."""
+    import copy
     import runpy
 
+    import torch
+    stand_in_gpu()
+    torch.cuda.current_device = lambda: "meta"       # rotations of latent attention
+    sys.meta_path.insert(0, StandIns("transformer_engine", "nvidia_resiliency_ext", "modelopt"))
+
+    # Megatron looks whether it takes these.
+    def adam(params, master_weight_dtype, exp_avg_dtype, exp_avg_sq_dtype, use_decoupled_grad):
+        pass
+    importlib.import_module("transformer_engine.pytorch.optimizers").FusedAdam = adam
     from megatron.bridge.training.config import runtime_config_update
+    from megatron.core import parallel_state
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec
+    from megatron.core.num_microbatches_calculator import (destroy_num_microbatches_calculator,
+                                                            get_num_microbatches, init_num_microbatches_calculator)
+    from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
+    from megatron.core.process_groups_config import ProcessGroupCollection
+    from megatron.core.transformer import transformer_block
+    transformer_block.get_cpu_offload_context = None     # Transformer Engine's
+    at_start = dict(os.environ)
+
+    def own_layers(model, vp_stage=None):
+        """Megatron's own layers, whose attention has no parameters: the one for latents is Transformer Engine's."""
+        spec = get_gpt_decoder_block_spec(model, False, model.normalization, vp_stage=vp_stage)
+        for layer in spec.layer_specs:
+            layer.submodules.self_attention.submodules.core_attention = torch.nn.Identity
+        return spec
+
+    def count(model):
+        """Parameters of the model that its provider builds, whole on one rank and without tensors' memory. Its
+        layers are Megatron's own, as Transformer Engine's need a GPU; one module for each expert."""
+        model.tensor_model_parallel_size = model.pipeline_model_parallel_size = model.context_parallel_size = 1
+        model.expert_model_parallel_size = model.expert_tensor_parallel_size = 1
+        model.virtual_pipeline_model_parallel_size = model.pipeline_model_parallel_layout = None
+        model.sequence_parallel = model.tp_comm_overlap = model.overlap_p2p_comm = False
+        model.moe_grouped_gemm = model.persist_layer_norm = model.gradient_accumulation_fusion = False
+        model.recompute_granularity = model.recompute_method = model.recompute_num_layers = None
+        model.recompute_modules = None
+        model.moe_token_dispatcher_type = "allgather"      # the others start streams
+        model.mtp_num_layers = None              # the plan's count has none
+        model.use_cpu_initialization = model.init_model_with_meta_device = True
+        model.perform_initialization = False
+        model.transformer_layer_spec = own_layers
+        model.finalize()
+        torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
+        parallel_state.initialize_model_parallel()
+        model._pg_collection = ProcessGroupCollection.use_mpu_process_groups()
+        built = model.provide(pre_process=True, post_process=True)
+        parallel_state.destroy_model_parallel()
+        torch.distributed.destroy_process_group()    # the next file is of other ranks
+        return sum(p.numel() for p in built.parameters())
 
     def read(file):
+        os.environ.clear()
+        os.environ.update(at_start)          # without what the file before set
         with open(file.removesuffix(".py") + ".ranks") as text:
-            os.environ.update(WORLD_SIZE=text.read(), RANK="0", LOCAL_RANK="0")
+            ranks = text.read()
+        os.environ.update(WORLD_SIZE=ranks, RANK="0", LOCAL_RANK="0")
         c = runpy.run_path(file)["planned"]()
-        runtime_config_update(c)         # as pretrain does it first: it validates
-        m = c.model
-        return {"data": c.data_parallel_size, "tensor": m.tensor_model_parallel_size,
+        whole = copy.deepcopy(c.model)
+        runtime_config_update(c)             # pretrain() does this first
+        m, o, t, s = c.model, c.optimizer, c.train, c.scheduler
+        # What pretrain() goes on to do, as far as no GPU is needed.
+        destroy_num_microbatches_calculator()
+        init_num_microbatches_calculator(0, t.rampup_batch_size, t.global_batch_size, t.micro_batch_size,
+                                         c.data_parallel_size, t.decrease_batch_size_if_needed)
+        OptimizerParamScheduler(
+            types.SimpleNamespace(param_groups=[]), init_lr=s.lr_warmup_init, max_lr=o.lr, min_lr=o.min_lr,
+            lr_warmup_steps=s.lr_warmup_steps, lr_decay_steps=s.lr_decay_steps, lr_decay_style=s.lr_decay_style,
+            start_wd=s.start_weight_decay, end_wd=s.end_weight_decay, wd_incr_steps=s.wd_incr_steps,
+            wd_incr_style=s.weight_decay_incr_style)
+        said = {"data": c.data_parallel_size, "tensor": m.tensor_model_parallel_size,
                 "pipeline": m.pipeline_model_parallel_size, "context": m.context_parallel_size,
-                "layers": m.num_layers, "micro_batch": c.train.micro_batch_size,
-                "global_batch": c.train.global_batch_size, "seq_len": m.seq_length,
-                "clip": c.optimizer.clip_grad, "experts": m.num_moe_experts or 0,
-                "expert": m.expert_model_parallel_size,
-                "divides_optimizer": c.optimizer.use_distributed_optimizer and c.ddp.use_distributed_optimizer,
-                "recomputes": m.recompute_granularity == "full" and m.recompute_num_layers == 1}
+                "expert": m.expert_model_parallel_size, "virtual_stages": m.virtual_pipeline_model_parallel_size or 1,
+                "micro_batch": t.micro_batch_size, "global_batch": t.global_batch_size,
+                "grad_accum": get_num_microbatches(), "seq_len": m.seq_length, "layers": m.num_layers,
+                "clip": o.clip_grad, "experts": m.num_moe_experts or 0,
+                "precision": "fp8" if m.fp8 else "bf16" if m.bf16 else "fp16" if m.fp16 else "fp32",
+                "recomputes": m.recompute_granularity == "full" and m.recompute_method == "uniform" and
+                m.recompute_num_layers == 1,
+                "divides_optimizer": o.use_distributed_optimizer and c.ddp.use_distributed_optimizer}
+        whole.vocab_size = c.tokenizer.vocab_size      # without the padding of tensor ranks, as the plan counts
+        # Latents of keys alone have a layer of Transformer Engine.
+        if not getattr(whole, "multi_latent_attention", False) or whole.q_lora_rank is not None:
+            said["parameters"] = count(whole)
+        return said
     return read
 
 

@@ -187,7 +187,7 @@ TEST_CASE("Megatron-LM is asked for what the plan counts on") {
   REQUIRE(dense.ok());
   for (const char* option :
        {"--attention-dropout 0.0 --hidden-dropout 0.0\n", "--cross-entropy-loss-fusion\n",
-        "--make-vocab-size-divisible-by 1\n", "--attention-backend flash\n"})
+        "--make-vocab-size-divisible-by 2\n", "--attention-backend flash\n"})
     CHECK((has(dense->text.text(), option) ? "" : option) == std::string());
   CHECK_FALSE(has(dense->text.text(), "force-load-balancing"));
   CHECK(has(dense->text.text(), "--rotary-base 500000\n"));
