@@ -59,7 +59,7 @@ core::Result<Request> within_framework(Request request) {
   Constraints& constraints = request.constraints;
   std::vector<std::string> narrowed;
   bool says_tensor = false;
-  // What is said of this model or job goes before what is said of all.
+  // What is said of this model or job replaces what is said of all.
   for (const bool by_facts : {false, true}) {
     for (const Runs& runs : framework.runs) {
       const Condition condition = condition_of(runs, facts);

@@ -68,10 +68,6 @@ bool needs_policy(const Question& q) {
   return uses_fsdp(q) && is_mixed(q) && summed_in(q) != q.recipe.compute;
 }
 
-std::string_view torch_name(core::DType type) {
-  return type == core::DType::bf16 ? "bfloat16" : type == core::DType::f16 ? "float16" : "float32";
-}
-
 std::vector<std::string> notes_for_accelerate(const Question& q) {
   const planner::Job& job = q.job();
   std::vector<std::string> all{fmt::format(

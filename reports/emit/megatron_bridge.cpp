@@ -191,7 +191,7 @@ Code precision_of(const Question& q) {
   PythonArguments a;
   a.set("bf16", compute == core::DType::bf16);
   a.set("fp16", compute == core::DType::f16);
-  const Code type = Code::own(compute == core::DType::bf16 ? "torch.bfloat16" : "torch.float16");
+  const Code type = code("torch.{}", Code::own(torch_name(compute)));
   a.set_code("params_dtype", type);
   a.set_code("pipeline_dtype", type);
   a.set("grad_reduce_in_fp32", megatron_sums(q) == core::DType::f32);

@@ -125,7 +125,7 @@ Code model_section(const Question& q) {
       "    tie_word_embeddings: {}\n"
       "    vocab_size: {}\n",
       std::max<std::int64_t>(q.s.bucket_bytes >> (q.recipe.name == "megatron" ? 21 : 20), 1),
-      Code::own(q.recipe.name == "fp32" ? "float32" : "bfloat16"), m.hidden, m.ffn_hidden,
+      Code::own(torch_name(q.recipe.compute)), m.hidden, m.ffn_hidden,
       std::max(m.positions, q.job().seq_len), m.heads, q.layers(),
       m.kv_heads == 0 ? m.heads : m.kv_heads, m.layer_norm_epsilon,
       m.variants.rotary_base, yaml_flag(m.tied_embeddings),

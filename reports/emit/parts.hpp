@@ -54,6 +54,11 @@ core::Json deepspeed_section(const Question& question);
 // What it makes of a shard_group smaller than all data ranks.
 void note_deepspeed_groups(const Question& question, std::vector<std::string>& notes);
 
+// A type as torch calls it. REQUIRES: f32, bf16 or f16.
+inline std::string_view torch_name(core::DType type) {
+  return type == core::DType::bf16 ? "bfloat16" : type == core::DType::f16 ? "float16" : "float32";
+}
+
 // A truth value of YAML.
 inline core::Code yaml_flag(bool is) {
   return core::Code::own(is ? "true" : "false");

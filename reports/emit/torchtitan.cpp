@@ -88,8 +88,8 @@ void add_training(Toml& toml, const Question& q) {
   toml.set("steps", 20);
   toml.set("max_norm", torchtitan_norm(q));
   const core::DType reduced = q.job().reduce_dtype.value_or(q.recipe.gradient);
-  toml.set("mixed_precision_param", q.recipe.compute == core::DType::f32 ? "float32" : "bfloat16");
-  toml.set("mixed_precision_reduce", reduced == core::DType::bf16 ? "bfloat16" : "float32");
+  toml.set("mixed_precision_param", torch_name(q.recipe.compute));
+  toml.set("mixed_precision_reduce", torch_name(reduced));
   toml.set("enable_cpu_offload", s.offloads("params"));
 }
 

@@ -61,8 +61,7 @@ Code training(const Question& q, TitanReader reader) {
   }
   a.set("steps", 20);
   a.set("max_norm", torchtitan_norm(q));
-  a.set("mixed_precision_param",
-        std::string_view(q.recipe.compute == core::DType::f32 ? "float32" : "bfloat16"));
+  a.set("mixed_precision_param", torch_name(q.recipe.compute));
   a.set("enable_cpu_offload", s.offloads("params"));
   a.set("disable_cuda_graphs", true);  // the plan counts on none
   return a.text();

@@ -42,7 +42,7 @@ class Launcher(unittest.TestCase):
         self.assertEqual(self.launched(said(80), "norm.cu"), (0, "", True))
 
     def test_more_registers_stack_or_any_spill_fail(self):
-        for text, word in ((said(33), "33 registers"), (said(32, stack=48), "a stack of 48 bytes"),
+        for text, word in ((said(41), "41 registers"), (said(32, stack=48), "a stack of 48 bytes"),
                            (said(32, spills=4), "spills 4 bytes"),
                            (said(20, spills=4, architecture="sm_80"), "spills 4 bytes on sm_80")):
             code, told, kept = self.launched(text)

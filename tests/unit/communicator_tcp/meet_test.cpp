@@ -1,3 +1,4 @@
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -34,9 +35,13 @@ TEST_CASE("a rank that does not come is named, and those that came are let go wi
 }
 
 TEST_CASE("ranks without a rank 0 say where they looked for it, one of each machine") {
-  const int port = [] {  // that nobody listens at
-    return exec::tcp::own_address(exec::tcp::listen_at("127.0.0.1", 0)).port;
-  }();
+  // Bound, so that no other run takes the port, and nobody listens at it.
+  const exec::tcp::Socket held(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(::bind(held.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0);
+  const int port = exec::tcp::own_address(held).port;
   for (const int local_rank : {0, 2}) {
     TcpOptions o = tcp_ranks::options_of(4, 8, port);
     o.place.local_rank = local_rank;

@@ -55,7 +55,7 @@ TEST_CASE("a profile's steps, kernels and peaks are read") {
   CHECK(log->device->exposed_communication.value() == Approx((0.02 + 0.01) / 2));
 }
 
-TEST_CASE("a profile stands beside the plan's terms, and says what it is of") {
+TEST_CASE("a profile is compared with the plan term by term, and says what it measured") {
   const planner::Plan plan = reports_test::sample_plan();
   auto log = read_log(kTrace, "trace.json");
   REQUIRE(log.ok());
