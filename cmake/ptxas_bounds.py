@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compiles CUDA as it is told, and fails where a kernel takes more registers or stack than a table allows.
+"""Compiles CUDA as it is told, and fails where a kernel takes more registers or stack than a table allows,
+or where code of the host calls a function of the device: nvcc allows that in templates, and ends the process.
 
 usage: ptxas_bounds.py TABLE COMMAND...     a compiler launcher: COMMAND is nvcc with what it is given
 
@@ -60,6 +61,12 @@ def problems_of(said, source, bounds):
             yield f"{kernel} spills {spills} bytes on {architecture} ({mangled})"
 
 
+def calls_device(result):
+    """What nvcc puts in the place of such a function calls exit(), which no kernel source does."""
+    done = subprocess.run(["nm", "-u", result], stdout=subprocess.PIPE, text=True, check=True)
+    return "exit" in done.stdout.split()
+
+
 def main(table, *command):
     sources = [os.path.basename(word) for word in command if word.endswith(".cu")]
     if len(sources) != 1 or "-c" not in command:
@@ -70,11 +77,14 @@ def main(table, *command):
         print("\n".join(told), file=sys.stderr)
     if done.returncode != 0:
         return done.returncode
-    problems = list(problems_of(done.stderr, sources[0], bounds_of(table)))
+    result = command[command.index("-o") + 1]
+    problems = [f"{table}: {problem}" for problem in problems_of(done.stderr, sources[0], bounds_of(table))]
+    if calls_device(result):
+        problems.append(f"{sources[0]}: code of the host calls a function of the device; PLANNER_EVERYWHERE makes one of both")
     for problem in problems:
-        print(f"{table}: {problem}", file=sys.stderr)
+        print(problem, file=sys.stderr)
     if problems:
-        os.remove(command[command.index("-o") + 1])
+        os.remove(result)
     return 1 if problems else 0
 
 

@@ -84,10 +84,8 @@ void loss(const Operator& op, Args args, const KernelContext& c) {
                                rows * op.n, {1.0 / samples, c.loss_scale});
   }
   const Forward<ops::cross_entropy> a(op, args);
-  const std::int64_t tokens = op.rows * op.parts * c.slice.ranks;
   host::cross_entropy(static_cast<double*>(a["loss"].data), a["logits"], a["max"], a["sums"],
-                      a["targets"], logit_shape(op, rows, c),
-                      {op.scale / static_cast<double>(c.global_batch * tokens), c.loss_scale});
+                      a["targets"], logit_shape(op, rows, c), loss_factor(op, c));
 }
 
 void forward(const Operator& op, Args args, const KernelContext& c, host::Workspace ws) {

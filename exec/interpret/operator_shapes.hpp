@@ -94,6 +94,12 @@ inline host::LogitShape logit_shape(const models::Operator& op, std::int64_t row
   return {rows, op.n, row_length(op), c.tensor_rank * op.n, vocab};
 }
 
+// The loss is a mean over all tokens of the step.
+inline host::LossFactor loss_factor(const models::Operator& op, const KernelContext& c) {
+  const std::int64_t tokens = op.rows * op.parts * c.slice.ranks;
+  return {op.scale / static_cast<double>(c.global_batch * tokens), c.loss_scale};
+}
+
 // Where the operator's rows begin in this rank's slice of the tokens: it has all, or a tensor
 // rank's piece.
 inline std::int64_t first_row(const models::Operator& op, const KernelContext& c) {

@@ -96,7 +96,7 @@ times = json.load(open("one-cuda.json"))["device_times"]
 assert 0 < times["busy_seconds"] and times["gap_seconds"] >= 0, times
 for a in times["actions"]:
     computes = a["name"].startswith(("forward ", "input_gradient ", "weight_gradient ", "optimizer", "zero", "load"))
-    assert 0 < a["covered_seconds"] <= a["kernel_seconds"] * (1 + 1e-9) or not computes or "add" in a["name"] or a["name"] == "forward head.max", a
+    assert 0 < a["covered_seconds"] <= a["kernel_seconds"] * (1 + 1e-9) or not computes or "add" in a["name"] or a["name"] in ("forward head.max", "forward head.sums"), a
     print(f"{a['name']:<34} {a['actions']:4} actions {a['kernels']:4} kernels: by events {a['event_seconds'] * 1e6:9.1f} us, by kernels {a['covered_seconds'] * 1e6:9.1f} us")
 assert any(e.get("cat") == "kernel" for e in json.load(open("trace.json"))["traceEvents"])
 PYTHON

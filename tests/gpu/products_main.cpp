@@ -38,6 +38,7 @@ struct Product {
   std::int64_t m, n, k;
   std::int64_t lda, ldb, ldc;
   bool ta, tb, accumulate;
+  bool sums = false;                   // also of a's rows, over k: a bias's gradient
 };
 
 struct Memory {
@@ -90,6 +91,13 @@ void measure(cublasLtHandle_t handle, const Product& p, int repeats) {
                           second = p.ta ? CUBLAS_OP_T : CUBLAS_OP_N;
   cublasLtMatmulDescSetAttribute(d, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
   cublasLtMatmulDescSetAttribute(d, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
+  const Memory bias(static_cast<std::size_t>(p.m) * 2);
+  if (p.sums) {
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BGRADB;
+    cublasLtMatmulDescSetAttribute(d, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    cublasLtMatmulDescSetAttribute(d, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias.data,
+                                   sizeof bias.data);
+  }
   cublasLtMatrixLayout_t lb = layout(p.k, p.n, p.ldb, p.tb), la = layout(p.m, p.k, p.lda, p.ta),
                          lc = layout(p.m, p.n, p.ldc, false);
   cublasLtMatmulPreference_t preference = nullptr;
@@ -102,9 +110,13 @@ void measure(cublasLtHandle_t handle, const Product& p, int repeats) {
                                        &schemes, sizeof schemes);
   cublasLtMatmulHeuristicResult_t found[kAlgorithms];
   int count = 0;
-  check(cublasLtMatmulAlgoGetHeuristic(handle, d, lb, la, lc, lc, preference, kAlgorithms, found,
-                                       &count),
-        p.name.c_str());
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle, d, lb, la, lc, lc, preference, kAlgorithms, found, &count);
+  if (p.sums && (status != CUBLAS_STATUS_SUCCESS || count == 0)) {
+    std::printf("{\"name\": \"%s\", \"none\": %d}\n", p.name.c_str(), static_cast<int>(status));
+    return;
+  }
+  check(status, p.name.c_str());
   cudaEvent_t begin = nullptr, end = nullptr;
   cudaEventCreate(&begin);
   cudaEventCreate(&end);
@@ -122,14 +134,14 @@ void measure(cublasLtHandle_t handle, const Product& p, int repeats) {
     std::vector<float> times;
     for (int r = -1; r < repeats; ++r) {
       cudaEventRecord(begin, nullptr);
-      const cublasStatus_t status =
+      const cublasStatus_t ran =
           cublasLtMatmul(handle, d, &alpha, b.data, lb, a.data, la, &beta, c.data, lc, c.data, lc,
                          &found[i].algo, workspace.data, kWorkspace, nullptr);
       cudaEventRecord(end, nullptr);
       check(cudaEventSynchronize(end), "a product");
       float ms = 0;
       cudaEventElapsedTime(&ms, begin, end);
-      if (status != CUBLAS_STATUS_SUCCESS) ms = -1;
+      if (ran != CUBLAS_STATUS_SUCCESS) ms = -1;
       if (r >= 0) times.push_back(ms);
     }
     std::ranges::sort(times);
@@ -152,7 +164,8 @@ std::vector<Product> of_layer(const std::string& name, std::int64_t rows, std::i
                               std::int64_t k, std::int64_t row) {
   return {{name + " forward", rows, n, k, k, k, row, false, true, false},
           {name + " input_gradient", rows, k, n, row, k, k, false, false, false},
-          {name + " weight_gradient", n, k, rows, row, k, k, true, false, true}};
+          {name + " weight_gradient", n, k, rows, row, k, k, true, false, true},
+          {name + " weight_gradient with sums", n, k, rows, row, k, k, true, false, true, true}};
 }
 
 }  // namespace

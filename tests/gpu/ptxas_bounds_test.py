@@ -23,12 +23,12 @@ ptxas info    : Used {registers} registers, used 0 barriers
 
 
 class Launcher(unittest.TestCase):
-    def launched(self, text, source="attention.cu", table=None, code=0, more=("-c",)):
+    def launched(self, text, source="attention.cu", table=None, code=0, more=("-c",), c="int x;"):
         """(exit code, what it told, whether the object is there)"""
         with tempfile.TemporaryDirectory() as folder:
             compiler = os.path.join(folder, "nvcc")
             with open(compiler, "w") as file:
-                file.write(f"#!/bin/sh\ncat >&2 <<'EOF'\n{text}EOF\n: >{folder}/x.o\nexit {code}\n")
+                file.write(f"#!/bin/sh\ncat >&2 <<'EOF'\n{text}EOF\necho '{c}' | cc -x c -c - -o {folder}/x.o\nexit {code}\n")
             os.chmod(compiler, 0o755)
             if table is not None:
                 with open(os.path.join(folder, "table"), "w") as file:
@@ -49,6 +49,11 @@ class Launcher(unittest.TestCase):
             self.assertEqual((code, kept), (1, False))
             self.assertIn("attention.cu:turn", told)
             self.assertIn(word, told)
+
+    def test_host_code_that_calls_the_device_fails(self):
+        code, told, kept = self.launched(said(20), c="void exit(int); void stub(void) { exit(1); }")
+        self.assertEqual((code, kept), (1, False))
+        self.assertIn("calls a function of the device", told)
 
     def test_registers_count_for_one_architecture(self):
         self.assertEqual(self.launched(said(60, architecture="sm_80")), (0, "", True))

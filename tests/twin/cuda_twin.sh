@@ -159,7 +159,7 @@ expect 2 'own, product' "$planner" exec one.json --backend cuda --quiet --gelu b
 records() { timeout $kHangs "$planner" exec "$1.json" --backend cuda --quiet --device-times cupti "${@:2}" >/dev/null; }
 timeout $kHangs "$planner" exec two.json --backend cuda --steps 3 --quiet --device-times cupti --trace kernels.json --out recorded.json >page.txt
 grep -q 'the last step: actions .* by their events, kernels ' page.txt || fail "$(cat page.txt)"
-grep -q 'layer_norm_input_gradient *5 ' page.txt || fail "no table of kernels: $(cat page.txt)"
+grep -q 'layer_norm_gradients *5 ' page.txt || fail "no table of kernels: $(cat page.txt)"
 records one --steps 5 --graphs on --out recorded-graph.json
 records one --steps 3 --gelu product --out recorded-gelu.json
 grep -q '"device_times": "the twin: [1-9][0-9]* kernels, copies and fills of actions, 0 of graphs, ' recorded.json ||

@@ -214,6 +214,7 @@ void CudaBackend::load(Stream stream, const Operand& to, const void* from) {
   std::memcpy(host, from, bytes_of(to));
   // Maxima that are held back read nothing of it, and the sums that they wait for read this.
   if (stream == Stream::compute) {
+    if (max_.sums) launch_held_max();
     launch_held_product();
     launch_held_sum();
     launch_held_updates();

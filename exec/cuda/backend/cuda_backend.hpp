@@ -127,10 +127,11 @@ class CudaBackend final : public Backend {
     host::View out, in, w, bias;       // backward: dx, dy
     host::LinearShape shape;
   };
-  // Maxima of rows of logits that have not been launched.
+  // Maxima of rows of logits that have not been launched; where `sums` is there, sums neither.
   struct HeldMax {
     host::View max, logits;
     host::LogitShape shape;
+    host::View sums = {}, targets = {};
   };
   // Updates that have not been launched, of one step and by one rule.
   struct HeldUpdates {

@@ -1,6 +1,6 @@
 // What is held back until the next action shows whether one kernel can do both: a sum and the layer
 // norm that reads it, a product and the GELU that reads it, or the GELU's gradient, the maxima and
-// the sums of a loss, and updates that follow each other.
+// the sums of a loss and its gradient, and updates that follow each other.
 #include <fmt/format.h>
 
 #include "core/check.hpp"
@@ -71,7 +71,9 @@ void CudaBackend::hold_update(const exec::Update& update, const ParameterUpdate&
 void CudaBackend::launch_held_max() {
   if (!max_.max) return;
   const HeldMax m = std::exchange(max_, {});
-  softmax_max(lane(Stream::compute).queue, m.max, m.logits, m.shape);
+  const Queue& q = lane(Stream::compute).queue;
+  if (m.sums) return softmax_max_and_sum(q, m.max, m.sums, m.logits, m.targets, m.shape);
+  softmax_max(q, m.max, m.logits, m.shape);
 }
 
 // Where no other rank's maxima come between.
@@ -86,12 +88,22 @@ bool CudaBackend::launch_with_held_max(const program::Action& action, const mode
     max_ = {a["max"], a["logits"], logit_shape(op, rows, context)};
     return true;
   }
-  if (op.kind != models::OpKind::softmax_sum || !max_.max) return false;
-  const Forward<ops::softmax_sum> a(op, args);
-  if (a["max"].data != max_.max.data || a["logits"].data != max_.logits.data) return false;
-  const HeldMax m = std::exchange(max_, {});
-  softmax_max_and_sum(lane(Stream::compute).queue, m.max, a["sums"], m.logits, a["targets"],
-                      m.shape);
+  if (!max_.max) return false;
+  if (op.kind == models::OpKind::softmax_sum && !max_.sums) {
+    const Forward<ops::softmax_sum> a(op, args);
+    if (a["max"].data != max_.max.data || a["logits"].data != max_.logits.data) return false;
+    max_.sums = a["sums"], max_.targets = a["targets"];
+    return true;
+  }
+  if (op.kind != models::OpKind::cross_entropy || !max_.sums) return false;
+  const Forward<ops::cross_entropy> a(op, args);
+  if (a["max"].data != max_.max.data || a["sums"].data != max_.sums.data ||
+      a["logits"].data != max_.logits.data || a["targets"].data != max_.targets.data ||
+      !softmax_and_cross_entropy(lane(Stream::compute).queue, static_cast<double*>(a["loss"].data),
+                                 a["logits"], a["max"], a["sums"], a["targets"], max_.shape,
+                                 loss_factor(op, context)))
+    return false;
+  max_ = {};
   return true;
 }
 

@@ -96,9 +96,7 @@ void forward(const Queue& q, const Operator& op, Args args, const KernelContext&
     case OpKind::cross_entropy: {
       const Forward<ops::cross_entropy> a(op, args);
       return cross_entropy(q, static_cast<double*>(a["loss"].data), a["logits"], a["max"],
-                           a["sums"], a["targets"], logit_shape(op, rows, c),
-                           {op.scale / static_cast<double>(c.global_batch * op.rows * op.parts),
-                            c.loss_scale});
+                           a["sums"], a["targets"], logit_shape(op, rows, c), loss_factor(op, c));
     }
     case OpKind::squared_error: {
       const Forward<ops::squared_error> a(op, args);
@@ -116,18 +114,15 @@ void input_gradient(const Queue& q, const Operator& op, Args args, bool accumula
   switch (op.kind) {
     case OpKind::layer_norm: {
       const InputGradient<ops::layer_norm> a(op, args);
-      if (a.has("d_gamma"))
-        layer_norm_weight_gradient(q, a["d_gamma"], a["d_beta"], a["d_y"], a["x"], a["mean"],
-                                   a["rstd"], rows, op.n);
-      return layer_norm_input_gradient(q, a["d_x"], a["d_y"], a["x"], a["gamma"], a["mean"],
-                                       a["rstd"], rows, op.n, accumulate);
+      const bool weights = a.has("d_gamma");
+      return layer_norm_gradients(q, a["d_x"], weights ? a["d_gamma"] : View{},
+                                  weights ? a["d_beta"] : View{}, a["d_y"], a["x"], a["gamma"],
+                                  a["mean"], a["rstd"], rows, op.n, accumulate);
     }
     case OpKind::rms_norm: {
       const InputGradient<ops::rms_norm> a(op, args);
-      if (a.has("d_gamma"))
-        rms_norm_weight_gradient(q, a["d_gamma"], a["d_y"], a["x"], a["rstd"], rows, op.n);
-      return rms_norm_input_gradient(q, a["d_x"], a["d_y"], a["x"], a["gamma"], a["rstd"], rows,
-                                     op.n, accumulate);
+      return rms_norm_gradients(q, a["d_x"], a.has("d_gamma") ? a["d_gamma"] : View{}, a["d_y"],
+                                a["x"], a["gamma"], a["rstd"], rows, op.n, accumulate);
     }
     case OpKind::qk_norm: {
       const InputGradient<ops::qk_norm> a(op, args);

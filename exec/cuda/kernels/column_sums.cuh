@@ -4,17 +4,29 @@
 // packs of 16 bytes, rows by the warps of a block in turn. Deterministic: the order depends on the
 // shape alone.
 
+#include <algorithm>
+
 #include "exec/cuda/kernels/launch.cuh"
 
 namespace exec::cuda {
 
-inline constexpr int64_t kStripRows = 64;
-inline constexpr int64_t kMostStrips = 128;
 inline constexpr int kStripWarps = 8;  // of a block, in both kernels
+inline constexpr int64_t kStripRows = 64;  // of a strip, where there are rows enough
 
-inline int64_t strips_of(int64_t rows) {
-  const int64_t strips = (rows + kStripRows - 1) / kStripRows;
-  return strips < kMostStrips ? strips : kMostStrips;
+// The most strips: what a workspace of 128 strips in f64 holds (workspace_bytes()).
+template <class T>
+constexpr int64_t kMostStrips = sizeof(T) == sizeof(double) ? 128 : 256;
+
+// So many that all blocks work at once on an H100: 8 of each of its 132 multiprocessors, or fewer
+// of each. On any GPU the same, so that sums have one order.
+template <class T>
+int64_t strips_of(int64_t rows, int64_t column_blocks) {
+  constexpr int64_t kMultiprocessors = 132, kBlocks = 8;
+  const int64_t fit = kMostStrips<T> * column_blocks / kMultiprocessors;
+  const int64_t of_each = fit < 1 ? 1 : fit < kBlocks ? fit : kBlocks;
+  const int64_t strips = of_each * kMultiprocessors / column_blocks;
+  const int64_t most = std::min(kMostStrips<T>, (rows + kStripRows - 1) / kStripRows);
+  return std::clamp<int64_t>(strips, 1, std::max<int64_t>(most, 1));
 }
 
 template <int kSums>
@@ -60,9 +72,9 @@ __global__ void add_strips(Targets<kSums> targets, const T* partial, int64_t str
   PLANNER_UNROLL
   for (int s = 0; s < kSums; ++s) {
     T sum = T(0);
-    if (c < n)
-      for (int64_t strip = warp; strip < strips; strip += kStripWarps)
-        sum += partial[(strip * kSums + s) * n + c];
+    PLANNER_UNROLL_BY(8)
+    for (int64_t strip = c < n ? warp : strips; strip < strips; strip += kStripWarps)
+      sum += partial[(strip * kSums + s) * n + c];
     __syncthreads();                   // those of the sum before have been read
     of_warp[warp][lane] = sum;
     __syncthreads();
@@ -79,11 +91,12 @@ template <class A, int kSums, class Terms>
 void add_column_sums(const Queue& q, const char* name, const Targets<kSums>& targets, int64_t rows,
                      int64_t n, const Terms& terms) {
   using T = Compute<A>;
-  const int64_t strips = strips_of(rows);
-  if (strips == 0 || n == 0) return;
+  if (rows == 0 || n == 0) return;
+  const unsigned column_blocks = blocks_of(n, 32 * Pack<A>::kSize);
+  const int64_t strips = strips_of<T>(rows, column_blocks);
   T* const partial = q.take<T>(strips * kSums * n);
   constexpr Extent kBlock{32 * kStripWarps};
-  launch(q, name, {blocks_of(n, 32 * Pack<A>::kSize), static_cast<unsigned>(strips)}, kBlock, 0,
+  launch(q, name, {column_blocks, static_cast<unsigned>(strips)}, kBlock, 0,
          strip_sums<A, kSums, Terms>, partial, rows, n, terms);
   launch(q, "add_strips", {blocks_of(n, 32)}, kBlock, 0, add_strips<T, kSums>, targets,
          static_cast<const T*>(partial), strips, n);

@@ -8,6 +8,8 @@
 
 #if defined(__CUDACC__)
 #define PLANNER_DEVICE __device__ __forceinline__
+// Also called where kernels are launched: a function of the device alone ends the process there.
+#define PLANNER_EVERYWHERE __host__ __device__ __forceinline__
 // A large argument of a kernel, which is indexed where it lies and not copied first.
 #define PLANNER_ARGUMENT const __grid_constant__
 // Dynamic shared memory of the block, as T; one such array a kernel.
@@ -22,6 +24,7 @@
 #include "exec/cuda/emulate/grid.hpp"
 #include "exec/host/convert.hpp"
 #define PLANNER_DEVICE inline
+#define PLANNER_EVERYWHERE inline
 #define PLANNER_ARGUMENT const
 #define PLANNER_SHARED(T, name) T* const name = reinterpret_cast<T*>(::emulate::shared())
 #define PLANNER_UNROLL
@@ -85,7 +88,23 @@ PLANNER_DEVICE A narrowed(T x) {
 }
 
 PLANNER_DEVICE float exp_of(float x) { return expf(x); }
+#if defined(__CUDACC__)
+PLANNER_DEVICE float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+#else
+inline float exp2_fast(float x) { return std::exp2(x); }
+#endif
 PLANNER_DEVICE double exp_of(double x) { return exp(x); }
+// Where what it is made of has 16 bits: off by 2^-22 and the rounding of x log2(e) [PTX ISA,
+// ex2.approx], some 2^-15 at the most negative x that counts.
+template <class A>
+PLANNER_DEVICE Compute<A> exp_from(Compute<A> x) {
+  if constexpr (sizeof(A) == 2) return exp2_fast(x * 1.4426950408889634F);
+  else return exp_of(x);
+}
 PLANNER_DEVICE float root_of(float x) { return sqrtf(x); }
 PLANNER_DEVICE double root_of(double x) { return sqrt(x); }
 PLANNER_DEVICE float log_of(float x) { return logf(x); }
@@ -111,7 +130,9 @@ struct alignas(16) Pack {
   A v[kSize];
 };
 
-PLANNER_DEVICE bool aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
+PLANNER_EVERYWHERE bool aligned(const void* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+}
 
 // p[i .. i + kSize), widened; beyond n: zeros. wide: p + i is aligned to 16 bytes.
 template <class A>

@@ -1,15 +1,17 @@
-// Embeddings. The gradient of the token table is a sum per token in the order of rows: each block
-// owns a few tokens, reads all token ids (they are few bytes) and adds the rows that are its own.
+// Embeddings. For the gradient of the token table, rows are put in the order of their tokens, and
+// added up in pieces of that order: a token of many rows would keep one block busy for long. What
+// of a piece belongs to a token that other pieces have too is added last.
+#include <algorithm>
+
 #include "exec/cuda/kernels/kernels.hpp"
 #include "exec/cuda/kernels/launch.cuh"
 
 namespace exec::cuda {
 namespace {
 
-constexpr int kThreads = 128;          // of a block; columns of one
-constexpr int kTokens = 16;            // whose sums a block keeps in shared memory
+constexpr int kThreads = 128;          // of a block
+constexpr int kTokens = 64;            // whose rows a block finds
 constexpr int kLooked = 8;             // rows that a thread looks at, side by side
-constexpr int kAhead = 8;              // rows that it reads before it adds the first
 
 template <class A>
 __global__ void look_up(A* y, const A* table, const std::int32_t* tokens, int64_t rows, int64_t h,
@@ -43,69 +45,168 @@ __global__ void add_repeated(A* y, const A* x, const A* table, int64_t rows, int
   store_pack(y + r * h, i, h, wide, v);
 }
 
-// Tokens [blockIdx.x kTokens, + kTokens) of the table's, columns [blockIdx.y kThreads, + kThreads).
-// Rows are looked at kLooked kThreads at a time: those of these tokens, in order, then added.
-template <class A>
-__global__ void token_sums(Real dtable, const A* dy, const std::int32_t* tokens, int64_t rows,
-                           int64_t h, int64_t first, int64_t count) {
-  using T = Compute<A>;
-  __shared__ T sums[kTokens][kThreads];
+// Rows by token, and each token's ascending: what the kernels of a gradient hand on.
+struct Order {
+  std::int32_t* rows;                  // in order; those of other ranks' tokens are left out
+  std::int32_t* count;                 // how many there are
+};
+
+// The rows of tokens [kTokens blockIdx.x, + kTokens), behind those of all tokens before.
+__global__ void order_rows(Order order, const std::int32_t* tokens, int64_t rows, int64_t first,
+                           int64_t count) {
+  __shared__ int places[kTokens];      // the next of each token
   __shared__ int found[kThreads * kLooked];
   __shared__ unsigned char which[kThreads * kLooked];
   __shared__ int of_warp[kThreads / 32];
   const int64_t token = static_cast<int64_t>(blockIdx.x) * kTokens;
-  const int64_t column = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
-  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  unsigned touched = 0;                // tokens met, by bit; the same on all threads
-  for (int t = 0; t < kTokens; ++t) sums[t][threadIdx.x] = T(0);
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+  const auto own_of = [&](int64_t t) {
+    return t >= token && t < token + kTokens && t < count ? static_cast<int>(t - token) : -1;
+  };
+  if (threadIdx.x < kTokens) places[threadIdx.x] = 0;
+  __syncthreads();
+  int before = 0;
+  for (int64_t r = threadIdx.x; r < rows; r += kThreads) {
+    const int64_t t = tokens[r] - first;
+    if (t >= 0 && t < token) ++before;
+    const int own = own_of(t);
+    if (own >= 0) atomicAdd(&places[own], 1);
+  }
+  before = over_block(before, Plus{});
+  if (threadIdx.x == 0) {
+    for (int t = 0; t < kTokens; ++t) {
+      const int own = places[t];
+      places[t] = before;
+      before += own;
+    }
+    if (blockIdx.x + 1 == gridDim.x) *order.count = before;
+  }
+  __syncthreads();
   for (int64_t base = 0; base < rows; base += kThreads * kLooked) {
     const int own_row = static_cast<int>(threadIdx.x) * kLooked;
-    int own[kLooked], before = 0, in_warp = 0, mine = 0;
+    int own[kLooked], at = 0, in_warp = 0;
     PLANNER_UNROLL
     for (int k = 0; k < kLooked; ++k) {
       const int64_t r = base + own_row + k;
-      const int64_t t = r < rows ? tokens[r] - first - token : -1;
-      own[k] = t >= 0 && t < kTokens && token + t < count ? static_cast<int>(t) : -1;
+      own[k] = r < rows ? own_of(tokens[r] - first) : -1;
       const unsigned ballot = __ballot_sync(kAll, own[k] >= 0);
-      before += __popc(ballot & ((1U << lane) - 1U));
+      at += __popc(ballot & ((1U << lane) - 1U));
       in_warp += __popc(ballot);
     }
     __syncthreads();                   // the list before has been used
     if (lane == 0) of_warp[warp] = in_warp;
     __syncthreads();
     int all = 0;
-    for (unsigned w = 0; w < kThreads / 32; ++w) {
-      if (w < warp) before += of_warp[w];
+    for (int w = 0; w < kThreads / 32; ++w) {
+      if (w < warp) at += of_warp[w];
       all += of_warp[w];
     }
     if (all == 0) continue;            // on all threads
     PLANNER_UNROLL
     for (int k = 0; k < kLooked; ++k) {
       if (own[k] < 0) continue;
-      found[before + mine] = own_row + k;
-      which[before + mine] = static_cast<unsigned char>(own[k]);
-      ++mine;
+      found[at] = own_row + k;
+      which[at++] = static_cast<unsigned char>(own[k]);
     }
     __syncthreads();
-    for (int k = 0; k < all; k += kAhead) {
-      T v[kAhead];
-      PLANNER_UNROLL
-      for (int j = 0; j < kAhead; ++j)
-        v[j] = k + j < all && column < h ? widen(dy[(base + found[k + j]) * h + column]) : T(0);
-      PLANNER_UNROLL
-      for (int j = 0; j < kAhead; ++j) {
-        if (k + j >= all) continue;
-        touched |= 1U << which[k + j];
-        sums[which[k + j]][threadIdx.x] += v[j];
+    if (warp != 0) continue;
+    // One warp puts them down, 32 at a time: a lane behind the lanes before it that have its token.
+    for (int k = 0; k < all; k += 32) {
+      const int mine = k + lane < all ? which[k + lane] : -1;
+      int ahead = 0, alike = 0;
+      for (int l = 0; l < 32; ++l) {
+        const bool same = __shfl_sync(kAll, mine, l) == mine;
+        ahead += same && l < lane ? 1 : 0;
+        alike += same ? 1 : 0;
       }
+      const int place = mine >= 0 ? places[mine] + ahead : 0;
+      __syncwarp();
+      if (mine >= 0) {
+        order.rows[place] = static_cast<std::int32_t>(base) + found[k + lane];
+        if (ahead + 1 == alike) places[mine] = place + 1;
+      }
+      __syncwarp();
     }
   }
-  if (column >= h) return;
-  for (int t = 0; t < kTokens; ++t) {
-    if ((touched >> t & 1U) == 0) continue;
-    const int64_t at = (token + t) * h + column;
-    store_real(dtable, at, load_real<T>(dtable, at) + sums[t][threadIdx.x]);
+}
+
+// Pieces of an order, and what of them is added last.
+template <class T>
+struct Pieces {
+  const std::int32_t* rows;
+  const std::int32_t* count;
+  const std::int32_t* tokens;
+  T* heads;                            // [piece][h]: of the token that the piece before ends with
+  T* tails;                            // [piece][h]: of the token that the piece after begins with
+  int64_t each;                        // rows of a piece
+  PLANNER_DEVICE std::int32_t token(int64_t i) const { return tokens[rows[i]]; }
+  PLANNER_DEVICE int64_t begin(int64_t piece) const { return smaller(piece * each, end()); }
+  PLANNER_DEVICE int64_t end() const { return *count; }
+  // Whether rows i - 1 and i are of one token.
+  PLANNER_DEVICE bool joined(int64_t i) const {
+    return i > 0 && i < end() && token(i - 1) == token(i);
   }
+};
+
+template <class T>
+PLANNER_DEVICE void add_row(const Real& dtable, int64_t row, int64_t h, int64_t i, int size,
+                            const T* sums) {
+  for (int j = 0; j < size; ++j) {
+    if (i + j >= h) return;
+    const int64_t at = row * h + i + j;
+    store_real(dtable, at, load_real<T>(dtable, at) + sums[j]);
+  }
+}
+
+// Piece blockIdx.x, a pack of columns a thread.
+template <class A>
+__global__ void add_pieces(Real dtable, const A* dy, Pieces<Compute<A>> pieces, int64_t h,
+                           int64_t first) {
+  using T = Compute<A>;
+  constexpr int kSize = Pack<A>::kSize;
+  const int64_t i = (static_cast<int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * kSize;
+  const int64_t piece = blockIdx.x, begin = pieces.begin(piece), end = pieces.begin(piece + 1);
+  if (i >= h) return;
+  const bool wide = h % kSize == 0 && aligned(dy);
+  for (int64_t from = begin; from < end;) {
+    int64_t to = from + 1;             // behind the last row of this token
+    while (to < end && pieces.joined(to)) ++to;
+    T sums[kSize] = {};
+    PLANNER_UNROLL_BY(4)
+    for (int64_t k = from; k < to; ++k) {
+      T v[kSize];
+      load_pack(dy + pieces.rows[k] * h, i, h, wide, v);
+      PLANNER_UNROLL
+      for (int j = 0; j < kSize; ++j) sums[j] += v[j];
+    }
+    T* const apart = from == begin && pieces.joined(begin) ? pieces.heads
+                     : to == end && pieces.joined(end)     ? pieces.tails
+                                                           : nullptr;
+    if (apart == nullptr) {
+      add_row(dtable, pieces.token(from) - first, h, i, kSize, sums);
+    } else {
+      PLANNER_UNROLL
+      for (int j = 0; j < kSize; ++j)
+        if (i + j < h) apart[piece * h + i + j] = sums[j];
+    }
+    from = to;
+  }
+}
+
+// Where a piece ends within the rows of a token that begin in it: that token's sums, in order.
+template <class T>
+__global__ void join_pieces(Real dtable, Pieces<T> pieces, int64_t h, int64_t first) {
+  const int64_t i = static_cast<int64_t>(blockIdx.y) * blockDim.x + threadIdx.x;
+  const int64_t piece = blockIdx.x, begin = pieces.begin(piece), end = pieces.begin(piece + 1);
+  if (i >= h || begin == end || !pieces.joined(end)) return;
+  const std::int32_t token = pieces.token(end - 1);
+  if (pieces.joined(begin) && pieces.token(begin) == token) return;  // an earlier piece's
+  T sum = pieces.tails[piece * h + i];
+  for (int64_t p = piece + 1; pieces.begin(p) < pieces.end(); ++p) {
+    if (pieces.token(pieces.begin(p)) != token) break;
+    sum += pieces.heads[p * h + i];
+  }
+  add_row(dtable, token - first, h, i, 1, &sum);
 }
 
 template <class A>
@@ -135,10 +236,24 @@ void token_embedding(const Queue& q, View y, View wte, View tokens, int64_t rows
 }
 void token_embedding_weight_gradient(const Queue& q, View dwte, View dy, View tokens, int64_t rows,
                                      int64_t h, host::TableShard shard) {
+  if (rows == 0) return;
   with_type(dy.type, [&]<class A>() {
-    const Extent grid{blocks_of(shard.rows, kTokens), blocks_of(h, kThreads)};
-    launch(q, "token_embedding_weight_gradient", grid, {kThreads}, 0, token_sums<A>, real(dwte),
-           typed<A>(dy), indices(tokens), rows, h, shard.first_row, shard.rows);
+    using T = Compute<A>;
+    const int64_t each = std::max(kPieceRows, (rows + kTokenPieces - 1) / kTokenPieces);
+    const int64_t count = (rows + each - 1) / each, sums = count * h;
+    T* const heads = q.take<T>(2 * sums + (rows + 1) * static_cast<int64_t>(sizeof(int)) /
+                                              static_cast<int64_t>(sizeof(T)) + 1);
+    auto* const order = reinterpret_cast<std::int32_t*>(heads + 2 * sums);
+    launch(q, "order_rows", {blocks_of(shard.rows, kTokens)}, {kThreads}, 0, order_rows,
+           Order{order + 1, order}, indices(tokens), rows, shard.first_row, shard.rows);
+    const Pieces<T> pieces{order + 1, order, indices(tokens), heads, heads + sums, each};
+    const auto blocks = [&](int64_t threads) {
+      return Extent{static_cast<unsigned>(count), blocks_of(threads, kThreads)};
+    };
+    launch(q, "token_embedding_weight_gradient", blocks(blocks_of(h, Pack<A>::kSize)), {kThreads},
+           0, add_pieces<A>, real(dwte), typed<A>(dy), pieces, h, shard.first_row);
+    launch(q, "join_pieces", blocks(h), {kThreads}, 0, join_pieces<T>, real(dwte), pieces, h,
+           shard.first_row);
   });
 }
 void position_embedding(const Queue& q, View y, View x, View wpe, int64_t rows, int64_t h,

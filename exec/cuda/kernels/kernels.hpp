@@ -21,7 +21,9 @@ using host::View;
 // ---- embeddings
 void token_embedding(const Queue& q, View y, View wte, View tokens, std::int64_t rows,
                      std::int64_t h, host::TableShard shard);
-// Each token's rows ascending, rounded once.
+// Each token's rows ascending, in pieces of its rows; rounded once. Rows are divided into at most
+// so many pieces, of at least so many rows.
+inline constexpr std::int64_t kTokenPieces = 1024, kPieceRows = 32;
 void token_embedding_weight_gradient(const Queue& q, View dwte, View dy, View tokens,
                                      std::int64_t rows, std::int64_t h, host::TableShard shard);
 void position_embedding(const Queue& q, View y, View x, View wpe, std::int64_t rows,
@@ -35,16 +37,14 @@ void layer_norm(const Queue& q, View y, View mean, View rstd, View x, View gamma
 // sum = a + b, then its layer_norm: the sum is written and not read again.
 void add_layer_norm(const Queue& q, View sum, View a, View b, View y, View mean, View rstd,
                     View gamma, View beta, std::int64_t rows, std::int64_t n, double epsilon);
-void layer_norm_input_gradient(const Queue& q, View dx, View dy, View x, View gamma, View mean,
-                               View rstd, std::int64_t rows, std::int64_t n, bool accumulate);
-void layer_norm_weight_gradient(const Queue& q, View dgamma, View dbeta, View dy, View x,
-                                View mean, View rstd, std::int64_t rows, std::int64_t n);
+// dx (=|+=), dgamma +=, dbeta +=; without dgamma that of dx alone. dx may be dy.
+void layer_norm_gradients(const Queue& q, View dx, View dgamma, View dbeta, View dy, View x,
+                          View gamma, View mean, View rstd, std::int64_t rows, std::int64_t n,
+                          bool accumulate);
 void rms_norm(const Queue& q, View y, View rstd, View x, View gamma, std::int64_t rows,
               std::int64_t n, double epsilon);
-void rms_norm_input_gradient(const Queue& q, View dx, View dy, View x, View gamma, View rstd,
-                             std::int64_t rows, std::int64_t n, bool accumulate);
-void rms_norm_weight_gradient(const Queue& q, View dgamma, View dy, View x, View rstd,
-                              std::int64_t rows, std::int64_t n);
+void rms_norm_gradients(const Queue& q, View dx, View dgamma, View dy, View x, View gamma,
+                        View rstd, std::int64_t rows, std::int64_t n, bool accumulate);
 void qk_norm(const Queue& q, View y, View rstd, View qkv, View q_gamma, View k_gamma,
              const host::HeadShape& s, double epsilon);
 void qk_norm_input_gradient(const Queue& q, View dqkv, View dy, View qkv, View q_gamma,
@@ -111,6 +111,11 @@ void softmax_max_and_sum(const Queue& q, View max, View sums, View logits, View 
                          const host::LogitShape& s);
 void cross_entropy(const Queue& q, double* loss, View logits, View max, View sums, View targets,
                    const host::LogitShape& s, const host::LossFactor& by);
+// All three, of one reading. False: a row is too long for shared memory or lies at no multiple of
+// 16 bytes, and nothing was launched.
+bool softmax_and_cross_entropy(const Queue& q, double* loss, View logits, View max, View sums,
+                               View targets, const host::LogitShape& s,
+                               const host::LossFactor& by);
 void squared_error(const Queue& q, double* loss, View y, View target, std::int64_t n,
                    const host::LossFactor& by);
 

@@ -1,28 +1,17 @@
-// Layer norm, RMS norm and the norm of heads: one warp a row. A row is read from memory once; its
-// second and third reading come from the cache. Gradients of gamma and beta are sums over rows, in
-// strips, the strips then ascending.
+// Layer norm, RMS norm and the norm of heads, of rows of any length at any address: one warp a row,
+// whose second and third reading come from the cache. Rows that fit in registers go to
+// norm_rows.cu. Gradients of gamma and beta are sums over rows, in strips, the strips then
+// ascending.
 #include "exec/cuda/kernels/column_sums.cuh"
-#include "exec/cuda/kernels/kernels.hpp"
-#include "exec/cuda/kernels/launch.cuh"
+#include "exec/cuda/kernels/norm_rows.cuh"
 
 namespace exec::cuda {
 namespace {
 
 constexpr unsigned kWarps = 4;         // rows of a block
 
-// Where the rows lie: `normed` rows of n elements each in a row of `columns`; heads below `first`
-// have gamma[0], the others gamma[1].
-struct Rows {
-  int64_t count, n;
-  int64_t columns, normed, first;
-  PLANNER_DEVICE int64_t offset(int64_t row) const {
-    return row / normed * columns + row % normed * n;
-  }
-  PLANNER_DEVICE int which(int64_t row) const { return row % normed < first ? 0 : 1; }
-};
-
-Rows plain(int64_t rows, int64_t n) { return {rows, n, n, 1, 1}; }
-Rows heads(const host::HeadShape& s) {
+NormRows plain(int64_t rows, int64_t n) { return {rows, n, n, 1, 1}; }
+NormRows heads(const host::HeadShape& s) {
   const int64_t normed = s.heads + s.kv_heads;
   return {s.rows * normed, s.head_dim, s.columns(), normed, s.heads};
 }
@@ -43,8 +32,8 @@ PLANNER_DEVICE void for_packs(int64_t n, Each each) {
 // y = (x - mean) rstd gamma + beta (kCentred), or x rstd gamma. kAdds: x = a + b first, stored.
 template <class A, bool kCentred, bool kAdds>
 __global__ void norm_forward(A* y, Compute<A>* mean, Compute<A>* rstd, A* x, const A* a,
-                             const A* b, const A* gamma0, const A* gamma1, const A* beta, Rows rows,
-                             Compute<A> epsilon) {
+                             const A* b, const A* gamma0, const A* gamma1, const A* beta,
+                             NormRows rows, Compute<A> epsilon) {
   using T = Compute<A>;
   constexpr int kSize = Pack<A>::kSize;
   const int64_t row = own_row(rows.count), n = rows.n;
@@ -102,7 +91,7 @@ __global__ void norm_forward(A* y, Compute<A>* mean, Compute<A>* rstd, A* x, con
 // dx may be dy: a lane writes what it alone has read.
 template <class A, bool kCentred>
 __global__ void norm_gradient(A* dx, const A* dy, const A* x, const A* gamma0, const A* gamma1,
-                              const Compute<A>* mean, const Compute<A>* rstd, Rows rows,
+                              const Compute<A>* mean, const Compute<A>* rstd, NormRows rows,
                               bool accumulate) {
   using T = Compute<A>;
   constexpr int kSize = Pack<A>::kSize;
@@ -191,26 +180,28 @@ struct HeadTerms {
 };
 
 template <bool kCentred>
-void gradient_of(const Queue& q, const char* name, View dx, View dy, View x, View gamma0,
-                 View gamma1, View mean, View rstd, const Rows& rows, bool accumulate) {
-  with_type(one_type(dx, dy, x, gamma0, gamma1), [&]<class A>() {
-    check_statistics(x.type, rstd);
+void gradient_of(const Queue& q, const char* name, const NormGradients& v, const NormRows& rows,
+                 bool accumulate) {
+  with_type(one_type(v.dx, v.dy, v.x, v.gamma0, v.gamma1), [&]<class A>() {
+    using T = Compute<A>;
+    check_statistics(v.x.type, v.rstd);
     launch(q, name, {blocks_of(rows.count, kWarps)}, {32 * kWarps}, 0, norm_gradient<A, kCentred>,
-           typed<A>(dx), typed<A>(dy), typed<A>(x), typed<A>(gamma0), typed<A>(gamma1),
-           typed<Compute<A>>(mean), typed<Compute<A>>(rstd), rows, accumulate);
+           typed<A>(v.dx), typed<A>(v.dy), typed<A>(v.x), typed<A>(v.gamma0), typed<A>(v.gamma1),
+           typed<T>(v.mean), typed<T>(v.rstd), rows, accumulate);
   });
 }
 
 template <bool kCentred, bool kAdds>
-void forward_of(const Queue& q, const char* name, View y, View mean, View rstd, View x, View a,
-                View b, View gamma0, View gamma1, View beta, const Rows& rows, double epsilon) {
-  with_type(one_type(y, x, gamma0, gamma1, a, b, beta), [&]<class A>() {
+void forward_of(const Queue& q, const char* name, const NormViews& v, const NormRows& rows,
+                double epsilon) {
+  if (norm_of_rows(q, name, v, rows, epsilon)) return;
+  with_type(one_type(v.y, v.x, v.gamma0, v.gamma1, v.a, v.b, v.beta), [&]<class A>() {
     using T = Compute<A>;
-    check_statistics(x.type, rstd);
+    check_statistics(v.x.type, v.rstd);
     launch(q, name, {blocks_of(rows.count, kWarps)}, {32 * kWarps}, 0,
-           norm_forward<A, kCentred, kAdds>, typed<A>(y), typed<T>(mean), typed<T>(rstd),
-           typed<A>(x), typed<A>(a), typed<A>(b), typed<A>(gamma0), typed<A>(gamma1),
-           typed<A>(beta), rows, static_cast<T>(epsilon));
+           norm_forward<A, kCentred, kAdds>, typed<A>(v.y), typed<T>(v.mean), typed<T>(v.rstd),
+           typed<A>(v.x), typed<A>(v.a), typed<A>(v.b), typed<A>(v.gamma0), typed<A>(v.gamma1),
+           typed<A>(v.beta), rows, static_cast<T>(epsilon));
   });
 }
 
@@ -218,51 +209,48 @@ void forward_of(const Queue& q, const char* name, View y, View mean, View rstd, 
 
 void layer_norm(const Queue& q, View y, View mean, View rstd, View x, View gamma, View beta,
                 int64_t rows, int64_t n, double epsilon) {
-  forward_of<true, false>(q, "layer_norm", y, mean, rstd, x, {}, {}, gamma, gamma, beta,
-                          plain(rows, n), epsilon);
+  forward_of<true, false>(q, "layer_norm", {y, x, mean, rstd, gamma, gamma, beta}, plain(rows, n),
+                          epsilon);
 }
 void add_layer_norm(const Queue& q, View sum, View a, View b, View y, View mean, View rstd,
                     View gamma, View beta, int64_t rows, int64_t n, double epsilon) {
-  forward_of<true, true>(q, "add_layer_norm", y, mean, rstd, sum, a, b, gamma, gamma, beta,
+  forward_of<true, true>(q, "add_layer_norm", {y, sum, mean, rstd, gamma, gamma, beta, a, b},
                          plain(rows, n), epsilon);
 }
-void layer_norm_input_gradient(const Queue& q, View dx, View dy, View x, View gamma, View mean,
-                               View rstd, int64_t rows, int64_t n, bool accumulate) {
-  gradient_of<true>(q, "layer_norm_input_gradient", dx, dy, x, gamma, gamma, mean, rstd,
-                    plain(rows, n), accumulate);
-}
-void layer_norm_weight_gradient(const Queue& q, View dgamma, View dbeta, View dy, View x,
-                                View mean, View rstd, int64_t rows, int64_t n) {
-  with_type(one_type(dy, x), [&]<class A>() {
-    using T = Compute<A>;
-    add_column_sums<A, 2>(q, "layer_norm_weight_gradient", {real(dgamma), real(dbeta)}, rows, n,
-                          NormTerms<A>{typed<A>(dy), typed<A>(x), typed<T>(mean), typed<T>(rstd),
-                                       n});
-  });
+void layer_norm_gradients(const Queue& q, View dx, View dgamma, View dbeta, View dy, View x,
+                          View gamma, View mean, View rstd, int64_t rows, int64_t n,
+                          bool accumulate) {
+  const NormGradients v{dx, dy, x, mean, rstd, gamma, gamma, dgamma, dbeta};
+  if (norm_gradients_of_rows(q, "layer_norm_gradients", v, plain(rows, n), accumulate)) return;
+  if (dgamma)
+    with_type(one_type(dy, x), [&]<class A>() {
+      using T = Compute<A>;
+      add_column_sums<A, 2>(q, "layer_norm_weight_gradient", {real(dgamma), real(dbeta)}, rows, n,
+                            NormTerms<A>{typed<A>(dy), typed<A>(x), typed<T>(mean),
+                                         typed<T>(rstd), n});
+    });
+  gradient_of<true>(q, "layer_norm_input_gradient", v, plain(rows, n), accumulate);
 }
 void rms_norm(const Queue& q, View y, View rstd, View x, View gamma, int64_t rows, int64_t n,
               double epsilon) {
-  forward_of<false, false>(q, "rms_norm", y, {}, rstd, x, {}, {}, gamma, gamma, {}, plain(rows, n),
-                           epsilon);
+  forward_of<false, false>(q, "rms_norm", {y, x, {}, rstd, gamma, gamma}, plain(rows, n), epsilon);
 }
-void rms_norm_input_gradient(const Queue& q, View dx, View dy, View x, View gamma, View rstd,
-                             int64_t rows, int64_t n, bool accumulate) {
-  gradient_of<false>(q, "rms_norm_input_gradient", dx, dy, x, gamma, gamma, {}, rstd,
-                     plain(rows, n), accumulate);
-}
-void rms_norm_weight_gradient(const Queue& q, View dgamma, View dy, View x, View rstd,
-                              int64_t rows, int64_t n) {
-  with_type(one_type(dy, x), [&]<class A>() {
-    using T = Compute<A>;
-    add_column_sums<A, 1>(q, "rms_norm_weight_gradient", {real(dgamma)}, rows, n,
-                          HeadTerms<A>{typed<A>(dy), typed<A>(x), typed<T>(rstd), n, n, 1, 0, 1});
-  });
+void rms_norm_gradients(const Queue& q, View dx, View dgamma, View dy, View x, View gamma,
+                        View rstd, int64_t rows, int64_t n, bool accumulate) {
+  const NormGradients v{dx, dy, x, {}, rstd, gamma, gamma, dgamma};
+  if (norm_gradients_of_rows(q, "rms_norm_gradients", v, plain(rows, n), accumulate)) return;
+  if (dgamma)
+    with_type(one_type(dy, x), [&]<class A>() {
+      using T = Compute<A>;
+      add_column_sums<A, 1>(q, "rms_norm_weight_gradient", {real(dgamma)}, rows, n,
+                            HeadTerms<A>{typed<A>(dy), typed<A>(x), typed<T>(rstd), n, n, 1, 0, 1});
+    });
+  gradient_of<false>(q, "rms_norm_input_gradient", v, plain(rows, n), accumulate);
 }
 
 void qk_norm(const Queue& q, View y, View rstd, View qkv, View q_gamma, View k_gamma,
              const host::HeadShape& s, double epsilon) {
-  forward_of<false, false>(q, "qk_norm", y, {}, rstd, qkv, {}, {}, q_gamma, k_gamma, {}, heads(s),
-                           epsilon);
+  forward_of<false, false>(q, "qk_norm", {y, qkv, {}, rstd, q_gamma, k_gamma}, heads(s), epsilon);
   with_type(y.type, [&]<class A>() {
     const int64_t values = s.rows * s.kv_heads * s.head_dim;
     launch(q, "copy_values", {blocks_of(values, 256)}, {256}, 0, copy_values<A>, typed<A>(y),
@@ -271,8 +259,9 @@ void qk_norm(const Queue& q, View y, View rstd, View qkv, View q_gamma, View k_g
 }
 void qk_norm_input_gradient(const Queue& q, View dqkv, View dy, View qkv, View q_gamma,
                             View k_gamma, View rstd, const host::HeadShape& s) {
-  gradient_of<false>(q, "qk_norm_input_gradient", dqkv, dy, qkv, q_gamma, k_gamma, {}, rstd,
-                     heads(s), false);
+  const NormGradients v{dqkv, dy, qkv, {}, rstd, q_gamma, k_gamma};
+  if (!norm_gradients_of_rows(q, "qk_norm_input_gradient", v, heads(s), false))
+    gradient_of<false>(q, "qk_norm_input_gradient", v, heads(s), false);
   with_type(dy.type, [&]<class A>() {
     const int64_t values = s.rows * s.kv_heads * s.head_dim;
     launch(q, "copy_values", {blocks_of(values, 256)}, {256}, 0, copy_values<A>, typed<A>(dqkv),

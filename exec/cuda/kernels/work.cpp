@@ -47,7 +47,7 @@ bool computes(const models::Operator& op) {
 }
 
 // Column sums, of gradients of biases and norms: 128 strips of two sums; attention: a number of
-// each row and head. In f64.
+// each row and head; the token table: two sums of each piece of its rows, at most 1,024. In f64.
 std::size_t workspace_bytes(const models::Operator& op, std::int64_t samples) {
   using models::OpKind;
   constexpr std::int64_t kStrips = 128, kSums = 2;
@@ -55,8 +55,12 @@ std::size_t workspace_bytes(const models::Operator& op, std::int64_t samples) {
   const bool product = op.kind == OpKind::linear || op.kind == OpKind::dense;
   if (product && op.parameters.size() < 2) elements = 0;
   if (op.kind == OpKind::softmax_max || op.kind == OpKind::softmax_sum ||
-      op.kind == OpKind::cross_entropy || op.kind == OpKind::token_embedding)
+      op.kind == OpKind::cross_entropy)
     elements = 0;
+  if (op.kind == OpKind::token_embedding) {
+    const std::int64_t rows = samples * op.rows;
+    elements = 2 * op.n * std::min(kTokenPieces, rows / kPieceRows + 1) + rows / 2 + 2;
+  }
   if (op.kind == OpKind::attention) elements = samples * op.heads * op.rows;
   return static_cast<std::size_t>(elements) * sizeof(double);
 }

@@ -19,7 +19,7 @@ void check_by(double more, const char* what, Buffer& found, Buffer& expected, DT
 TEST_CASE("layer norms, alone and behind a sum, are their host twins") {
   Random r(21);
   for (const DType t : kTypes)
-    for (const std::int64_t n : {3, 24, 257, 768}) {
+    for (const std::int64_t n : {3, 24, 257, 768, 1600, 8192}) {
       const std::int64_t rows = 13;
       const DType s = statistic(t);
       Device device;
@@ -47,8 +47,7 @@ TEST_CASE("layer norms, alone and behind a sum, are their host twins") {
           Buffer dy = random(r, t, rows * n);
           Buffer dx = accumulate ? random(r, t, rows * n) : Buffer(t, rows * n), dx2 = dx;
           Buffer dg = random(r, g, n), db = random(r, g, n), dg2 = dg, db2 = db;
-          cuda::layer_norm_input_gradient(q, dx, dy, x, gamma, mean, rstd, rows, n, accumulate);
-          cuda::layer_norm_weight_gradient(q, dg, db, dy, x, mean, rstd, rows, n);
+          cuda::layer_norm_gradients(q, dx, dg, db, dy, x, gamma, mean, rstd, rows, n, accumulate);
           device.wait();
           host::layer_norm_input_gradient(dx2, dy, x, gamma, mean, rstd, rows, n, accumulate);
           host::layer_norm_weight_gradient(dg2, db2, dy, x, mean, rstd, rows, n);
@@ -73,8 +72,7 @@ TEST_CASE("root mean square norms of rows and of heads are their host twins") {
     host::rms_norm(y2, rstd2, x, gamma, rows, n, 1e-5);
     check_close("rms_norm", y, y2, t);
     Buffer dx(t, rows * n), dx2 = dx, dg = random(r, s, n), dg2 = dg;
-    cuda::rms_norm_input_gradient(q, dx, dy, x, gamma, rstd, rows, n, false);
-    cuda::rms_norm_weight_gradient(q, dg, dy, x, rstd, rows, n);
+    cuda::rms_norm_gradients(q, dx, dg, dy, x, gamma, rstd, rows, n, false);
     device.wait();
     host::rms_norm_input_gradient(dx2, dy, x, gamma, rstd, rows, n, false);
     host::rms_norm_weight_gradient(dg2, dy, x, rstd, rows, n);
@@ -113,9 +111,10 @@ TEST_CASE("root mean square norms of rows and of heads are their host twins") {
 TEST_CASE("embeddings and their deterministic gradients are their host twins") {
   Random r(23);
   for (const DType t : kTypes)
-    for (const std::int64_t h : {6, 136}) {
-      const std::int64_t rows = 300, vocab = 50, seq = 60;
-      const host::TableShard shard{17, 20};
+    for (const auto& [h, vocab] : {std::pair{6, 50}, {136, 50}, {8, 3}}) {
+      const std::int64_t rows = 300, seq = 60;
+      const bool few = vocab < 20;     // tokens of many rows, which lie in several pieces
+      const host::TableShard shard = few ? host::TableShard{1, 2} : host::TableShard{17, 20};
       Device device;
       const cuda::Queue q = device.queue();
       Tokens tokens(r, rows, vocab);
@@ -245,7 +244,7 @@ TEST_CASE("the columns that are left over of wide padded rows are computed as th
 TEST_CASE("losses over whole and divided vocabularies are their host twins") {
   Random r(25);
   for (const DType t : kTypes)
-    for (const std::int64_t columns : {61, 700}) {
+    for (const std::int64_t columns : {61, 700, 704}) {
       const DType s = statistic(t);
       const host::LogitShape shape{6, columns, columns, columns, 2 * columns - 5};
       Device device;
@@ -270,6 +269,18 @@ TEST_CASE("losses over whole and divided vocabularies are their host twins") {
       CHECK(max3 == max2);
       check_close("sums with maxima", sums3, sums2, s);
       check_close("d_logits", logits, twin, t);
+      // All of one reading, where rows begin at multiples of 16 bytes.
+      Buffer loss4(f64, Values{0.5}), max4(s, shape.rows), sums4(s, 2 * shape.rows);
+      const bool wide = columns % (16 / core::bytes_of(1, t).value()) == 0;
+      REQUIRE(wide == cuda::softmax_and_cross_entropy(q, at(loss4), before, max4, sums4, targets,
+                                                      shape, 0.25));
+      if (wide) {
+        device.wait();
+        CHECK(max4 == max2);
+        check_close("sums of one reading", sums4, sums2, s);
+        check_close("d_logits of one reading", before, twin, t);
+        CHECK(loss4.at(0) == Approx(loss2.at(0)).epsilon(t == f64 ? 1e-14 : 1e-6));
+      }
       CHECK(loss.at(0) == Approx(loss2.at(0)).epsilon(t == f64 ? 1e-14 : 1e-6));
 
       Buffer y = random(r, t, 333), y2 = y, target = random(r, t, 333);

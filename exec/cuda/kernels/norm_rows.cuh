@@ -1,0 +1,39 @@
+#pragma once
+// Norms of rows that a block keeps in registers: each row is read from memory once, and written
+// once. A row belongs to 1 to 16 warps, a thread has two or three packs of 16 bytes of it: of
+// 16-bit types that is up to 8,192 columns (forward 12,288), of f32 half as many.
+
+#include "exec/cuda/kernels/kernels.hpp"
+#include "exec/cuda/kernels/launch.cuh"
+
+namespace exec::cuda {
+
+// Where the rows lie: `normed` rows of n elements each in a row of `columns`; heads below `first`
+// have gamma[0], the others gamma[1].
+struct NormRows {
+  int64_t count, n;
+  int64_t columns, normed, first;
+  PLANNER_DEVICE int64_t offset(int64_t row) const {
+    return row / normed * columns + row % normed * n;
+  }
+  PLANNER_DEVICE int which(int64_t row) const { return row % normed < first ? 0 : 1; }
+};
+
+// What a norm reads and writes. mean, beta: null where it is not centred; a, b: x = a + b first.
+struct NormViews {
+  View y, x, mean, rstd, gamma0, gamma1;
+  View beta = {}, a = {}, b = {};
+};
+// Its gradients: dx (=|+=), and where dgamma is there dgamma += and dbeta +=.
+struct NormGradients {
+  View dx, dy, x, mean, rstd, gamma0, gamma1;
+  View dgamma = {}, dbeta = {};
+};
+
+// False: rows are too long or lie at no multiples of 16 bytes, and nothing was launched.
+bool norm_of_rows(const Queue& q, const char* name, const NormViews& v, const NormRows& rows,
+                  double epsilon);
+bool norm_gradients_of_rows(const Queue& q, const char* name, const NormGradients& v,
+                            const NormRows& rows, bool accumulate);
+
+}  // namespace exec::cuda
