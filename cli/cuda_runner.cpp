@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "cli/requirements.hpp"
 #include "cli/run_options.hpp"
 #include "cli/runner.hpp"
 #include "cli/tcp_rank.hpp"
+#include "core/file.hpp"
 #include "exec/communicator/tcp/place.hpp"
 #include "exec/cuda/affinity.hpp"
 #include "exec/cuda/backend/platform.hpp"
@@ -102,11 +105,43 @@ std::map<std::string, std::string> note_topology(Api& api, const planner::Plan& 
                                                              : all}};
 }
 
-exec::cuda::GpuChoices choices_of_gpu(const planner::Plan& plan, const RunRequest& request) {
+// The file of --tuned-products: one of each rank where ranks are processes, which time at once and
+// for themselves.
+class TunedProducts {
+ public:
+  explicit TunedProducts(const RunRequest& request, std::optional<int> rank = std::nullopt) {
+    if (!request.tuned_products) return;
+    path_ = *request.tuned_products;
+    if (rank.value_or(0) > 0) *path_ += fmt::format(".rank-{:04}", *rank);
+  }
+  core::Problems read() {
+    if (!path_) return {};
+    if (const core::Status writable = core::check_writable(*path_); !writable.ok())
+      return writable.problems();
+    auto choices = exec::cuda::read_product_choices(*path_);
+    if (!choices.ok()) return choices.problems();
+    choices_ = *std::move(choices);
+    return {};
+  }
+  core::Problems write() const {
+    if (!path_ || choices_.added == 0) return {};
+    const core::Status written = exec::cuda::write_product_choices(*path_, choices_);
+    return written.ok() ? core::Problems{} : written.problems();
+  }
+  exec::cuda::ProductChoices* choices() { return path_ ? &choices_ : nullptr; }
+
+ private:
+  std::optional<std::string> path_;
+  exec::cuda::ProductChoices choices_;
+};
+
+exec::cuda::GpuChoices choices_of_gpu(const planner::Plan& plan, const RunRequest& request,
+                                      TunedProducts& products) {
   return {.attention = kernel_of(request.attention),
           .gelu_by_products = request.gelu == "product",
           .deterministic = request.deterministic == "on",
           .records = request.device_times == "cupti",
+          .products = products.choices(),
           .workspace = planner::workspace_bytes(plan.profile)};
 }
 
@@ -120,6 +155,8 @@ core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const plan
                         opened.found, opened.fix, core::ProblemKind::failed_running});
   const auto api = open_device(open, {std::nullopt, local_rank_of(control)});
   if (!api.ok()) problems = api.problems();
+  TunedProducts products(request, control.rank());
+  if (problems.empty()) problems = products.read();
   problems = exec::agreed(&control, problems);
   if (!problems.empty()) return problems;
   const std::string affinity =
@@ -132,13 +169,14 @@ core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const plan
   options.deadline = request.deadline;
   if (control.rank() == 0) options.tell = [](const std::string& text) { write_reason(text); };
   exec::cuda::NcclWorld world(control, **api, *opened.library, options);
-  exec::cuda::CudaPlatform platform(**api, choices_of_gpu(plan, request),
+  exec::cuda::CudaPlatform platform(**api, choices_of_gpu(plan, request, products),
                                     exec::cuda::OwnRank{control.rank(), &world, &world});
   exec::RunOptions run = run_options(request);
   run.processes = &world;
   run.platform = &platform;
   auto record = exec::run(plan, run);
   if (record.ok()) {
+    if (core::Problems unwritten = products.write(); !unwritten.empty()) return unwritten;
     record->environment["cpu_affinity"] = affinity;
     record->environment["nccl_calls"] = plugin.told();
     record->environment.merge(topology);
@@ -161,10 +199,14 @@ int run_planner_on_gpu(int count, char** arguments, const OpenDevice& open, bool
                        const RunRequest& request) -> core::Result<exec::RunRecord> {
     const auto api = open_device(open, {request.device, 0});
     if (!api.ok()) return api.problems();
-    exec::cuda::CudaPlatform platform(**api, choices_of_gpu(plan, request));
+    TunedProducts products(request);
+    if (core::Problems problems = products.read(); !problems.empty()) return problems;
+    exec::cuda::CudaPlatform platform(**api, choices_of_gpu(plan, request, products));
     auto topology = note_topology(**api, plan, false);  // ranks share the card
     auto record = run_on(&platform, plan, request);
-    if (record.ok()) record->environment.merge(topology);
+    if (!record.ok()) return record;
+    record->environment.merge(topology);
+    if (core::Problems unwritten = products.write(); !unwritten.empty()) return unwritten;
     return record;
   };
   const auto calibrate = [&](const CalibrateRequest& request) -> core::Result<HostCalibration> {

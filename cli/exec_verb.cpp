@@ -42,7 +42,7 @@ struct ExecOptions {
   std::string plan;
   std::optional<std::string> backend, communicator, data, steps, candidate;
   std::optional<std::string> checkpoint_dir, checkpoint_every, graphs, attention, gelu,
-      deterministic, device_times, device, nccl, deadline;
+      deterministic, tuned_products, device_times, device, nccl, deadline;
   TrainingWords training;
   StepTraceWords trace;
   std::optional<std::string> collectives, hostfile, links;
@@ -203,6 +203,10 @@ RunRequest request_of(const ExecOptions& options, const OutputOptions& output,
   read_of_gpu("--gelu", options.gelu, {"own", "product"}, request.gelu, request, problems);
   read_of_gpu("--deterministic", options.deterministic, {"on", "off"}, request.deterministic,
               request, problems);
+  request.tuned_products = options.tuned_products;
+  if (options.tuned_products && request.backend != "cuda")
+    problems.push_back({"--tuned-products", "--backend cuda beside it",
+                        "--backend " + request.backend, ""});
   read_of_gpu("--device-times", options.device_times, {"events", "cupti"}, request.device_times,
               request, problems);
   read_checkpoints(options, request, problems);
@@ -299,6 +303,9 @@ void add_options(OptionSet& set, ExecOptions& options, OutputOptions& output) {
   set.text("--deterministic", options.deterministic, "WHICH",
            "on a GPU: on (default): the same run gives the same bits; off: attention gradients and "
            "matrix products as they are fastest");
+  set.text("--tuned-products", options.tuned_products, "FILE",
+           "on a GPU: each matrix product takes the fastest of eight algorithms; what is timed is "
+           "kept in FILE, so that later runs with it have the same bits");
   set.text(
       "--gelu", options.gelu, "WHERE",
       "on a GPU: product (default): in the epilogue of the matrix product, where the library has "

@@ -38,6 +38,7 @@ std::vector<std::string> rank_words(std::string_view binary, const RunRequest& r
     add("--attention-kernel", request.attention);
     add("--gelu", request.gelu);
     add("--deterministic", request.deterministic);
+    if (request.tuned_products) add("--tuned-products", *request.tuned_products);
     add("--device-times", request.device_times);
   }
   add("--data", request.data);

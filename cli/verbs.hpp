@@ -54,6 +54,7 @@ struct RunRequest {
   std::string attention = "auto";      // cudnn, own
   std::string gelu = "product";        // own
   std::string deterministic = "on";    // off
+  std::optional<std::string> tuned_products;  // the file that keeps which algorithms are fastest
   std::string device_times = "events";  // cupti
   std::optional<int> device;           // the GPU of this process; nothing: the first
   std::string nccl;                    // the library's file; empty: as the loader finds it

@@ -8,7 +8,8 @@ Both train the same shapes: 1024 tokens a sample, AdamW, tied embeddings, no dro
 `amp` keeps f32 parameters and moments and casts as autocast does, which is what the executor's mixed recipe
 keeps (a master in f32); `bf16` keeps all of them in bf16 and so moves half the bytes of an optimizer step.
 PyTorch compiles a model of up to 12 layers as a whole, a deeper one block by block, as torchtitan does.
-The executor does it twice: `deterministic`, as it is by default, and `fastest`, with --deterministic off.
+The executor does it three times: `deterministic`, as it is by default, `tuned`, with --tuned-products, whose
+file a run before made, and `fastest`, with --deterministic off.
 Rounds are repeated, and each does all of them, so that a drifting clock shows.
 """
 import json
@@ -25,7 +26,7 @@ from torch.nn import functional as F
 SIZES = {"gpt2-124m": (12, 768, 12), "gpt2-355m": (24, 1024, 16), "gpt2-774m": (36, 1280, 20),
          "gpt2-1.5b": (48, 1600, 25)}
 SEQ, VOCAB, WARM_UP = 1024, 50257, 5
-OWN = {"deterministic": [], "fastest": ["--deterministic", "off"]}
+OWN = {"deterministic": [], "tuned": [], "fastest": ["--deterministic", "off"]}
 WHOLE = 12  # layers that are compiled as one
 
 
@@ -131,6 +132,9 @@ def main(planner, gpu, model, batch, steps, rounds, *variants):
         subprocess.run([planner, "--model", model, "--gpus", "1", "--seq", str(SEQ), "--global-batch", str(batch),
                         "--pin", f"micro_batch={batch}", "--recipe", "mixed", "--gpu", gpu, "--quiet",
                         "--out", plan.name], check=True, stdout=subprocess.DEVNULL)
+        kept = plan.name + ".products"
+        OWN["tuned"] = ["--tuned-products", kept]
+        own_seconds(planner, plan.name, 1, OWN["tuned"])
         theirs = {name: torch_trainer(model, batch, name == "amp") for name in variants or ("amp", "bf16")}
         measured, environment = [], {}
         for _ in range(int(rounds)):

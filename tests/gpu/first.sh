@@ -110,9 +110,9 @@ calibrate() {
 beside() { tried "torch_$1" "$4" python3 "$here/beside_torch.py" "$planner" "$gpu" "$1" "$2" 10 "$3" "${@:5}"; }
 torch() { beside gpt2-124m 32 3 100 amp bf16; }
 larger() {
-  beside gpt2-1.5b 8 2 110 amp
-  beside gpt2-355m 16 2 70 amp
-  beside gpt2-774m 8 2 80 amp
+  beside gpt2-1.5b 8 1 110 amp
+  beside gpt2-355m 16 1 70 amp
+  beside gpt2-774m 8 1 80 amp
 }
 
 sanitizer() {

@@ -153,6 +153,15 @@ timeout $kHangs "$planner" exec one.json --backend cuda --quiet --deterministic 
 grep -q '"deterministic": "off"' fastest.json || fail "$(grep '"deterministic"' fastest.json)"
 grep -q '"deterministic": "on"' joined.json || fail "$(grep '"deterministic"' joined.json)"
 expect 2 'on, off' "$planner" exec one.json --backend cuda --quiet --deterministic perhaps
+timeout $kHangs "$planner" exec one.json --backend cuda --quiet --tuned-products products.json --out timed.json >/dev/null
+grep -q '"tuned_products": "\([1-9][0-9]*\) shapes in the file, \1 of them timed by this run"' timed.json ||
+  fail "$(grep '"tuned_products"' timed.json)"
+timeout $kHangs "$planner" exec one.json --backend cuda --quiet --tuned-products products.json --out again.json >/dev/null
+grep -q 'shapes in the file, 0 of them timed' again.json || fail "$(grep '"tuned_products"' again.json)"
+sed -i 's/twin 1/cuBLASLt 130100/' products.json
+expect 2 'a file of .* and cuBLASLt 130100' "$planner" exec one.json --backend cuda --quiet --tuned-products products.json
+expect 2 'no/such' "$planner" exec one.json --backend cuda --quiet --tuned-products no/such/products.json
+expect 2 '--backend cuda beside it' "$planner" exec one.json --quiet --tuned-products products.json
 expect 2 'own, product' "$planner" exec one.json --backend cuda --quiet --gelu both
 
 # ---- what the device records, kernel by kernel ------------------------------------------------------

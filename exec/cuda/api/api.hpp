@@ -17,9 +17,9 @@
 #include "exec/cuda/api/activity_library.hpp"
 #include "exec/cuda/api/attention_library.hpp"
 #include "exec/cuda/api/failure.hpp"
+#include "exec/cuda/api/product_choices.hpp"
 #include "exec/cuda/nvml/readings.hpp"
 #include "exec/cuda/nvml/topology.hpp"
-#include "exec/host/gemm.hpp"
 #include "exec/interpret/backend.hpp"
 
 namespace exec::cuda {
@@ -123,12 +123,16 @@ class Api {
   virtual void copy_out(void* pinned, const void* from, std::size_t bytes, StreamHandle stream) = 0;
   virtual void set_zero(void* to, std::size_t bytes, StreamHandle stream) = 0;
   virtual void launch(const Launch& launch, StreamHandle stream) = 0;
+  // From now on products take the fastest of the algorithms that the library proposes, as timed
+  // when a shape first comes: their last bits may differ from run to run. kept: what has been
+  // chosen before stays so, and what is timed is added; it outlives the interface, and nobody else
+  // uses it while products run.
+  virtual void time_products(ProductChoices* kept) = 0;
+  // Whose proposals are counted: "cuBLASLt 130100".
+  virtual std::string product_library() = 0;
   // c (=|+=) alpha a b (+ bias), sums in f32 (f64 where c is), rounded once; workspace of
   // product_workspace() bytes, of this stream alone. REQUIRES: the bias lies at a multiple of
   // kProductAlignment, and so does what multiply_gelu() keeps or reads beside.
-  // From now on products take the fastest of the algorithms that the library proposes, as timed
-  // when a shape first comes: their last bits may differ from run to run.
-  virtual void time_products() = 0;
   virtual void multiply(const host::MixedGemm& product, void* workspace, StreamHandle stream) = 0;
   // As multiply(), but c = gelu(sums), of the tanh form, and `before` receives the sums themselves;
   // gradient: c = sums gelu'(before). Each is rounded once, `before` lies as c does. False: the

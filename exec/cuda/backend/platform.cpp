@@ -83,7 +83,7 @@ CudaPlatform::CudaPlatform(Api& api, const GpuChoices& choices, std::optional<Ow
       recorder_(api, choices.records),
       own_(own) {
   gelu_.by_products = choices.gelu_by_products;
-  if (!choices.deterministic) api.time_products();
+  if (choices.products != nullptr || !choices.deterministic) api.time_products(choices.products);
   const DeviceInfo info = api.device();
   pool_ = api.create_pool();
   messages_ = std::make_unique<MessagePool>(api);
@@ -126,6 +126,15 @@ core::Problems CudaPlatform::problems(const program::Program& program, const pla
   if (choices_.attention == AttentionKernel::library && !attention_.absent().empty())
     found.push_back({"--attention-kernel cudnn", "cuDNN and its frontend", attention_.absent(),
                      "or use --attention-kernel own"});
+  if (choices_.products != nullptr) {
+    const std::string gpu = device_->info.name, library = api_.product_library();
+    ProductChoices& kept = *choices_.products;
+    if (kept.gpu.empty()) kept.gpu = gpu, kept.library = library;
+    if (kept.gpu != gpu || kept.library != library)
+      found.push_back({"--tuned-products", fmt::format("choices for {} and {}", gpu, library),
+                       fmt::format("a file of {} and {}", kept.gpu, kept.library),
+                       "name another file for this GPU and library"});
+  }
   if (!found.empty()) return found;
   const core::Bytes need = needed(program, *device_, own_), have = api_.memory().free;
   if (need > have)
@@ -171,6 +180,10 @@ void CudaPlatform::describe(RunRecord& r, RanksAre) {
   r.environment["pci"] = d.pci;
   r.environment["attention"] = attention_.text();
   r.environment["gelu"] = gelu_.text();
+  if (choices_.products != nullptr)
+    r.environment["tuned_products"] = fmt::format(
+        "{} shapes in the file, {} of them timed by this run", choices_.products->of.size(),
+        choices_.products->added);
   r.environment["deterministic"] = choices_.deterministic ? "on" : "off";
   r.environment["device_times"] = recorder_.text();
   if (r.ranks > 1 && !own_) r.environment["ranks_per_gpu"] = std::to_string(r.ranks);

@@ -22,6 +22,8 @@ struct GpuChoices {
   bool gelu_by_products = false;
   bool deterministic = true;           // the same inputs give the same bits; else what is fastest
   bool records = false;                // what the device itself records of a step is kept
+  // What products choose and keep: the fastest of what the library proposes. Outlives the run.
+  ProductChoices* products = nullptr;
   core::Bytes workspace{};             // of a rank, as the plan has it; at least what kernels need
 };
 

@@ -155,7 +155,10 @@ class CudaApi final : public Api {
     check(cudaMemsetAsync(to, 0, n, raw(s)), "cudaMemsetAsync");
   }
   void launch(const Launch& l, StreamHandle s) override;
-  void time_products() override { products_->time_algorithms(); }
+  void time_products(ProductChoices* kept) override { products_->time_algorithms(kept); }
+  std::string product_library() override {
+    return "cuBLASLt " + std::to_string(cublasLtGetVersion());
+  }
   void multiply(const host::MixedGemm& g, void* workspace, StreamHandle s) override {
     products_->multiply(g, workspace, raw(s));
   }

@@ -1,7 +1,6 @@
 #include "exec/cuda/real/products.hpp"
 
 #include <array>
-#include <bit>
 #include <string>
 #include <vector>
 
@@ -23,12 +22,6 @@ cudaDataType_t type_of(core::DType type) {
     default: PLANNER_CHECK(false, "products of f64, f32, bf16 and f16");
   }
   return CUDA_R_32F;
-}
-
-// Bytes that divide the address, up to 256: what a kernel may take for granted.
-std::int64_t alignment(const void* p) {
-  const auto address = reinterpret_cast<std::uintptr_t>(p) | 256U;
-  return std::int64_t{1} << std::countr_zero(address);
 }
 
 template <class T>
@@ -84,7 +77,7 @@ Products::~Products() {
 
 // C^T = op(B)^T op(A)^T: the library's first operand is our B, its second our A.
 std::unique_ptr<Products::Chosen> Products::make(const host::MixedGemm& g, const After& after,
-                                                 const Key& key, void* workspace,
+                                                 const ProductKey& key, void* workspace,
                                                  cudaStream_t stream) {
   auto chosen = std::make_unique<Chosen>();
   Chosen& k = *chosen;
@@ -138,25 +131,40 @@ std::unique_ptr<Products::Chosen> Products::make(const host::MixedGemm& g, const
   if (found == 1) return chosen;
   std::vector<cublasLtMatmulAlgo_t> proposals;
   for (int i = 0; i < found; ++i) proposals.push_back(best[static_cast<std::size_t>(i)].algo);
-  k.algorithm = proposals[static_cast<std::size_t>(fastest(g, k, proposals, workspace, stream))];
+  const auto take = [&](int proposal) {
+    k.algorithm = proposals[static_cast<std::size_t>(proposal)];
+  };
+  if (kept_ != nullptr) {
+    const auto before = kept_->of.find(key);
+    if (before != kept_->of.end() && before->second.proposal < found) {
+      take(before->second.proposal);
+      return chosen;
+    }
+  }
+  const std::optional<ProductChoice> best_of = fastest(g, k, proposals, workspace, stream);
+  take(best_of ? best_of->proposal : 0);
+  if (best_of && kept_ != nullptr) {
+    kept_->of[key] = *best_of;
+    ++kept_->added;
+  }
   return chosen;
 }
 
 // Sums that are added to are made elsewhere meanwhile. Nothing is timed while a step is captured,
 // or where there is no memory for that: it is given back at once, and counts nowhere.
-int Products::fastest(const host::MixedGemm& g, Chosen& k,
-                      std::span<const cublasLtMatmulAlgo_t> proposals, void* workspace,
-                      cudaStream_t stream) {
+std::optional<ProductChoice> Products::fastest(const host::MixedGemm& g, Chosen& k,
+                                               std::span<const cublasLtMatmulAlgo_t> proposals,
+                                               void* workspace, cudaStream_t stream) {
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   check(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing");
-  if (capture != cudaStreamCaptureStatusNone) return 0;
+  if (capture != cudaStreamCaptureStatusNone) return std::nullopt;
   void* elsewhere = nullptr;
   if (g.accumulate) {
     const core::Bytes bytes = core::bytes_of(g.m * g.c.leading, g.c.view.type);
     const cudaError_t status = cudaMalloc(&elsewhere, static_cast<std::size_t>(bytes.value()));
     if (status != cudaSuccess) {
       quietly(status);
-      return 0;
+      return std::nullopt;
     }
     check(cudaMemsetAsync(elsewhere, 0, static_cast<std::size_t>(bytes.value()), stream),
           "cudaMemsetAsync");
@@ -164,7 +172,7 @@ int Products::fastest(const host::MixedGemm& g, Chosen& k,
   cudaEvent_t begin = nullptr, end = nullptr;
   check(cudaEventCreate(&begin), "cudaEventCreate");
   check(cudaEventCreate(&end), "cudaEventCreate");
-  int best = 0;
+  ProductChoice best;
   float least = 0;
   for (int i = 0; i < std::ssize(proposals); ++i) {
     k.algorithm = proposals[static_cast<std::size_t>(i)];
@@ -179,22 +187,19 @@ int Products::fastest(const host::MixedGemm& g, Chosen& k,
       check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
       if (repeat > 0 && (own < 0 || milliseconds < own)) own = milliseconds;
     }
-    if (own >= 0 && (least == 0 || own < least * kBetter)) least = own, best = i;
+    if (i == 0 && own >= 0) best.first_seconds = static_cast<double>(own) / 1e3;
+    if (own >= 0 && (least == 0 || own < least * kBetter)) least = own, best.proposal = i;
   }
   quietly(cudaEventDestroy(begin));
   quietly(cudaEventDestroy(end));
   if (elsewhere != nullptr) quietly(cudaFree(elsewhere));
+  best.seconds = static_cast<double>(least) / 1e3;
   return best;
 }
 
 const Products::Chosen* Products::choose(const host::MixedGemm& g, const After& after,
                                          void* workspace, cudaStream_t stream) {
-  const auto type = [](const host::View& v) { return static_cast<std::int64_t>(v.type); };
-  const Key key{g.m, g.n, g.k, g.a.leading, g.b.leading, g.c.leading, g.a.transposed,
-                g.b.transposed, type(g.a.view), type(g.b.view), type(g.c.view),
-                g.bias ? 1 + type(g.bias) : 0, alignment(g.a.view.data), alignment(g.b.view.data),
-                alignment(g.c.view.data), g.accumulate, static_cast<std::int64_t>(after.then),
-                alignment(after.before), alignment(g.bias.data)};
+  const ProductKey key = key_of(g, static_cast<int>(after.then), after.before);
   const auto found = chosen_.find(key);
   if (found != chosen_.end()) return found->second.get();
   return chosen_.emplace(key, make(g, after, key, workspace, stream)).first->second.get();

@@ -7,13 +7,13 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
-#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 
-#include "exec/host/gemm.hpp"
+#include "exec/cuda/api/product_choices.hpp"
 
 namespace exec::cuda {
 
@@ -28,7 +28,10 @@ class Products {
   Products& operator=(const Products&) = delete;
 
   // As Api::time_products.
-  void time_algorithms() { times_ = true; }
+  void time_algorithms(ProductChoices* kept = nullptr) {
+    times_ = true;
+    kept_ = kept;
+  }
   void multiply(const host::MixedGemm& g, void* workspace, cudaStream_t stream);
   // As Api::multiply_gelu.
   bool multiply_gelu(const host::MixedGemm& g, const host::View& before, bool gradient,
@@ -42,25 +45,25 @@ class Products {
     Then then = Then::nothing;
     void* before = nullptr;
   };
-  using Key = std::array<std::int64_t, 19>;
-
   static cublasLtEpilogue_t epilogue(Then then, bool bias);
   // Null: the library has nothing for this shape with an epilogue; without one it throws.
   const Chosen* choose(const host::MixedGemm& g, const After& after, void* workspace,
                        cudaStream_t stream);
-  std::unique_ptr<Chosen> make(const host::MixedGemm& g, const After& after, const Key& key,
+  std::unique_ptr<Chosen> make(const host::MixedGemm& g, const After& after, const ProductKey& key,
                                void* workspace, cudaStream_t stream);
   cublasStatus_t run(const host::MixedGemm& g, const Chosen& k, void* c, void* workspace,
                      cudaStream_t stream);
-  // The index of the proposal that is fastest on this GPU; 0 where they cannot be timed.
-  int fastest(const host::MixedGemm& g, Chosen& k, std::span<const cublasLtMatmulAlgo_t> proposals,
-              void* workspace, cudaStream_t stream);
+  // The proposal that is fastest on this GPU; nothing where they cannot be timed.
+  std::optional<ProductChoice> fastest(const host::MixedGemm& g, Chosen& k,
+                                       std::span<const cublasLtMatmulAlgo_t> proposals,
+                                       void* workspace, cudaStream_t stream);
   bool launch(const host::MixedGemm& g, const After& after, void* workspace, cudaStream_t stream);
 
   cublasLtHandle_t handle_ = nullptr;
   bool times_ = false;
+  ProductChoices* kept_ = nullptr;
   std::mutex mutex_;
-  std::map<Key, std::unique_ptr<Chosen>> chosen_;
+  std::map<ProductKey, std::unique_ptr<Chosen>> chosen_;
 };
 
 }  // namespace exec::cuda

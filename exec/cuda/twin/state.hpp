@@ -67,6 +67,9 @@ struct Twin::State {
   void* allocate(PoolOf& pool, std::size_t bytes);
   void release(PoolOf& pool, void* memory) noexcept;
 
+  // Keeps the only proposal of this product, where choices are kept.
+  void choose(const host::MixedGemm& product, int then, const void* before);
+
   // Counts a call, and fails it where a test said so.
   void called(const std::string& call) {
     PLANNER_CHECK(bound == this, "a thread that has not bound the device");
@@ -131,6 +134,7 @@ struct Twin::State {
   DeviceRecords records;
   std::map<std::string, std::pair<int, FailureKind>> faults;
   std::map<std::string, std::int64_t> launched;
+  ProductChoices* choices = nullptr;
   std::int64_t graph_launches = 0;
 };
 

@@ -324,9 +324,18 @@ void Twin::launch(const Launch& l, StreamHandle stream) {
                         }});
 }
 
+void Twin::time_products(ProductChoices* kept) { state_->choices = kept; }
+
+void Twin::State::choose(const host::MixedGemm& product, int then, const void* before) {
+  if (choices != nullptr &&
+      choices->of.emplace(key_of(product, then, before), ProductChoice{}).second)
+    ++choices->added;
+}
+
 void Twin::multiply(const host::MixedGemm& product, void*, StreamHandle stream) {
   const std::scoped_lock lock(state_->mutex);
   state_->called("multiply");
+  state_->choose(product, 0, nullptr);
   check_beside(product.bias);
   state_->give(stream, {[product] { compute_product(product); }});
 }
@@ -338,6 +347,7 @@ bool Twin::multiply_gelu(const host::MixedGemm& product, const host::View& befor
   check_beside(product.bias);
   check_beside(before);
   if (product.n % 8 != 0) return false;
+  state_->choose(product, gradient ? 2 : 1, before.data);
   ++state_->launched[gradient ? "product_gelu_gradient" : "product_gelu"];
   state_->give(stream, {[product, before, gradient] {
                           const auto n = static_cast<std::size_t>(product.m * product.n);

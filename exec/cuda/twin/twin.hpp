@@ -68,7 +68,9 @@ class Twin final : public Api {
   void copy_out(void* pinned, const void* from, std::size_t bytes, StreamHandle stream) override;
   void set_zero(void* to, std::size_t bytes, StreamHandle stream) override;
   void launch(const Launch& launch, StreamHandle stream) override;
-  void time_products() override {}
+  // Of each shape the first and only one.
+  void time_products(ProductChoices* kept) override;
+  std::string product_library() override { return "twin 1"; }
   void multiply(const host::MixedGemm& product, void* workspace, StreamHandle stream) override;
   // For columns of a multiple of 8.
   bool multiply_gelu(const host::MixedGemm& product, const host::View& before, bool gradient,

@@ -1,6 +1,11 @@
 // What products.cpp asks of cuBLASLt, computed as cuBLASLt would, beside exec/host.
 #include "exec/cuda/real/products.hpp"
 
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "core/file.hpp"
 #include "exec/cuda/api/failure.hpp"
 #include "tests/unit/cuda_real/fake_cublaslt.hpp"
 #include "tests/unit/kernels/support.hpp"
@@ -133,6 +138,49 @@ TEST_CASE("what the library has not is told: of an epilogue by the result, of a 
   x.g.accumulate = true;
   CHECK_THROWS_AS(products.multiply(x.g, nullptr, nullptr), exec::cuda::DeviceFailure);
   fake_cublaslt::has_products = fake_cublaslt::has_epilogues = true;
+}
+
+TEST_CASE("choices of a file are taken untimed, others are timed and added") {
+  Random r(56);
+  fake_cublaslt::times = {1.0F, 0.995F, 0.5F, 0.7F};
+  Case x(r, DType::bf16, DType::bf16,
+         {.m = 4, .n = 16, .k = 8, .a = {{}, 8}, .b = {{}, 16}, .c = {{}, 16}});
+  const auto proposal_of = [&](exec::cuda::ProductChoices& choices, std::size_t calls) {
+    Products products;
+    products.time_algorithms(&choices);
+    fake_cublaslt::ran.clear();
+    products.multiply(x.g, nullptr, nullptr);
+    CHECK(fake_cublaslt::ran.size() == calls);
+    return fake_cublaslt::ran.back();
+  };
+  exec::cuda::ProductChoices choices{"a GPU", "a library", {}, 0};
+  CHECK(proposal_of(choices, 17) == 2);
+  CHECK(choices.added == 1);
+  CHECK(choices.of.begin()->second.seconds == Approx(0.5e-3));
+  CHECK(choices.of.begin()->second.first_seconds == Approx(1e-3));
+  const std::string file = (std::filesystem::temp_directory_path() /
+                            ("products-" + std::to_string(::getpid()) + ".json")).string();
+  REQUIRE(exec::cuda::write_product_choices(file, choices).ok());
+  auto read = exec::cuda::read_product_choices(file);
+  REQUIRE(read.ok());
+  CHECK(read->gpu == "a GPU");
+  CHECK(read->library == "a library");
+  CHECK(proposal_of(*read, 1) == 2);   // nothing is timed
+  CHECK(read->added == 0);
+  fake_cublaslt::times = {1.0F, 0.5F};  // of a library that has fewer
+  CHECK(proposal_of(*read, 9) == 1);
+  CHECK(read->added == 1);
+  fake_cublaslt::times = {1};
+  CHECK(exec::cuda::read_product_choices(file + ".none")->of.empty());
+  const std::string rest = R"(, "gpu": "", "library": "", "choices": [)";
+  for (const std::string& text :
+       {std::string("{"), R"({"schema": "products/2")" + rest + "]}",
+        R"({"schema": "products/1")" + rest +
+            R"({"key": [1], "proposal": 0, "seconds": 0, "first_seconds": 0}]})"}) {
+    REQUIRE(core::write_atomically(file, text).ok());
+    CHECK_FALSE(exec::cuda::read_product_choices(file).ok());
+  }
+  std::filesystem::remove(file);
 }
 
 // Sums that are added to are not made twice, whatever is tried.
