@@ -1,28 +1,23 @@
 #include "exec/interpret/step_times.hpp"
 
-#include "exec/interpret/intervals.hpp"
+#include "core/intervals.hpp"
 #include "sim/program/access.hpp"
 
 namespace exec {
 
+using core::Interval;
+using core::Intervals;
 using program::ActionKind;
 using program::Stream;
 
 namespace {
-
-// Length of the union with `beside`, less that of `beside`: what lies outside it.
-double outside(const Intervals& all, const Intervals& beside) {
-  std::vector<Interval> both = all;
-  both.insert(both.end(), beside.begin(), beside.end());
-  return length(joined(std::move(both))) - length(beside);
-}
 
 Intervals of(const StepLog& log, std::initializer_list<Stream> streams) {
   std::vector<Interval> all;
   for (const Stream s : streams)
     for (const LoggedAction& a : log.streams[static_cast<std::size_t>(s)])
       all.push_back({a.start, a.finish});
-  return joined(std::move(all));
+  return core::joined(std::move(all));
 }
 
 }  // namespace
@@ -42,8 +37,8 @@ StepTimes times_of(const program::RankClass& rank_class, const StepLog& log) {
   const Intervals busy = of(log, {Stream::compute});
   const Intervals either =
       of(log, {Stream::compute, Stream::gradient, Stream::parameter, Stream::context});
-  t.exposed_communication += length(either) - length(busy);
-  t.pipeline_wait = outside(
+  t.exposed_communication += core::length(either) - core::length(busy);
+  t.pipeline_wait = core::uncovered(
       of(log, {Stream::send, Stream::receive, Stream::send_back, Stream::receive_back}), either);
   return t;
 }

@@ -5,15 +5,17 @@
 #include <string>
 #include <utility>
 
-#include "exec/interpret/intervals.hpp"
+#include "core/intervals.hpp"
 #include "sim/program/trace_text.hpp"
 
 namespace exec {
 namespace {
 
-using Stretches = std::vector<Interval>;
+using Stretches = std::vector<core::Interval>;
 
-core::Seconds covered(Stretches all) { return core::Seconds(length(joined(std::move(all)))); }
+core::Seconds covered(Stretches all) {
+  return core::Seconds(core::length(core::joined(std::move(all))));
+}
 
 // By stream and entry of its list: when the kernels of an action ran.
 using OfEntries = std::map<std::pair<program::Stream, std::uint32_t>, Stretches>;
@@ -30,7 +32,7 @@ std::vector<MeasuredAction> actions_of(const program::RankClass& k, const StepLo
       const auto own = kernels.find({static_cast<program::Stream>(s), entry});
       if (own == kernels.end()) continue;
       sum.kernels += std::ssize(own->second);
-      for (const Interval& i : own->second) sum.sum += core::Seconds(i.to - i.from);
+      for (const core::Interval& i : own->second) sum.sum += core::Seconds(i.to - i.from);
       sum.covered += covered(own->second);
     }
   std::vector<MeasuredAction> sums;
@@ -72,8 +74,8 @@ std::optional<MeasuredDeviceTimes> device_times(const program::Program& program,
       program.classes[static_cast<std::size_t>(program.class_of(rank))];
   MeasuredDeviceTimes t;
   t.events = covered(std::move(events));
-  const Intervals busy = joined(std::move(all));
-  t.busy = core::Seconds(length(busy));
+  const core::Intervals busy = core::joined(std::move(all));
+  t.busy = core::Seconds(core::length(busy));
   if (!busy.empty()) t.gaps = core::Seconds(busy.back().to - busy.front().from) - t.busy;
   t.actions = actions_of(rank_class, log, of_entries);
   t.kernels = kernels_of(*log.kernels);

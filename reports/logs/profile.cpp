@@ -1,51 +1,18 @@
 #include "reports/logs/profile.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "core/intervals.hpp"
 #include "core/json.hpp"
 
 namespace reports::logs {
 namespace {
 
 using core::Json;
-
-struct Span {
-  double from = 0, to = 0;             // microseconds
-};
-
-// Spans that neither meet nor overlap, ascending. O(n log n).
-std::vector<Span> joined(std::vector<Span> spans) {
-  std::ranges::sort(spans, {}, &Span::from);
-  std::vector<Span> all;
-  for (const Span& span : spans) {
-    if (all.empty() || span.from > all.back().to) all.push_back(span);
-    all.back().to = std::max(all.back().to, span.to);
-  }
-  return all;
-}
-
-double length(const std::vector<Span>& spans) {
-  double sum = 0;
-  for (const Span& span : spans) sum += span.to - span.from;
-  return sum;
-}
-
-// Of the first ones what the others leave uncovered. REQUIRES: both joined.
-double uncovered(const std::vector<Span>& spans, const std::vector<Span>& cover) {
-  double sum = length(spans);
-  std::size_t first = 0;
-  for (const Span& span : spans) {
-    while (first < cover.size() && cover[first].to <= span.from) ++first;
-    for (std::size_t i = first; i < cover.size() && cover[i].from < span.to; ++i)
-      sum -= std::min(span.to, cover[i].to) - std::max(span.from, cover[i].from);
-  }
-  return sum;
-}
 
 std::string_view text_of(const Json& event, std::string_view key) {
   const Json* const value = event.find(key);
@@ -88,10 +55,11 @@ class ProfileReader {
                            "profile with a schedule, and call prof.step() at the end of each step"};
     if (!kernels_.empty()) {
       const double each = 1e-6 / static_cast<double>(log_.steps.size());
-      const std::vector<Span> kernels = joined(std::move(kernels_)),
-                              exchanges = joined(std::move(exchanges_));
-      log_.device = {core::Seconds(length(kernels) * each), core::Seconds(length(exchanges) * each),
-                     core::Seconds(uncovered(exchanges, kernels) * each)};
+      const core::Intervals kernels = core::joined(std::move(kernels_)),
+                            exchanges = core::joined(std::move(exchanges_));
+      log_.device = {core::Seconds(core::length(kernels) * each),
+                     core::Seconds(core::length(exchanges) * each),
+                     core::Seconds(core::uncovered(exchanges, kernels) * each)};
     }
     return std::move(log_);
   }
@@ -125,7 +93,7 @@ class ProfileReader {
   const std::string& name_;
   TrainingLog log_;
   core::Problems problems_;
-  std::vector<Span> kernels_, exchanges_;
+  std::vector<core::Interval> kernels_, exchanges_;  // microseconds
 };
 
 }  // namespace

@@ -1,10 +1,11 @@
 #pragma once
-// Unions of stretches of time. Pure.
+// Unions of stretches of time, and what one leaves of another. Pure.
 
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
-namespace exec {
+namespace core {
 
 struct Interval { double from, to; };
 using Intervals = std::vector<Interval>;  // ascending, apart from each other
@@ -28,4 +29,16 @@ inline double length(const Intervals& all) {
   return sum;
 }
 
-}  // namespace exec
+// Of the first what the second does not cover. O(both).
+inline double uncovered(const Intervals& all, const Intervals& cover) {
+  double sum = length(all);
+  std::size_t first = 0;
+  for (const Interval& own : all) {
+    while (first < cover.size() && cover[first].to <= own.from) ++first;
+    for (std::size_t i = first; i < cover.size() && cover[i].from < own.to; ++i)
+      sum -= std::min(own.to, cover[i].to) - std::max(own.from, cover[i].from);
+  }
+  return sum;
+}
+
+}  // namespace core
