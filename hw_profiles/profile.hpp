@@ -249,6 +249,14 @@ struct Framework {
   // Where kernels of their own clamp the inputs of a gate: their traffic, added to traffic_gated.
   // Absent: the gate's kernel clamps what it reads.
   std::optional<double> traffic_clamp;
+  // On a GPU, a product of 16-bit operands computes the GELU (tanh form) that reads it next, and so
+  // its gradient: beside the product it moves one tensor. Absent: a kernel of its own does.
+  std::optional<bool> gelu_in_product;
+  // The GPU updates an offloaded optimizer where it lies, over its bus. Absent: the host does.
+  std::optional<bool> updates_over_bus;
+  // On a GPU, attention in f32, without tensor cores: the share of the f32 peak that it reaches.
+  // Absent: as with tensor cores.
+  std::optional<double> attention_f32;
   std::optional<bool> divides_by_cost;     // pipelines: planner::stages_by_cost
   // A pass lasts (gpu^n + host^n)^(1/n): n, the smoother the smaller; none: the longer of the two.
   std::optional<double> launch_blend;

@@ -10,6 +10,7 @@
 #include "planner/evaluate/accuracy.hpp"
 #include "planner/evaluate/regime.hpp"
 #include "planner/lowering/lower.hpp"
+#include "sim/cost/kernel.hpp"
 
 namespace planner {
 namespace {
@@ -128,7 +129,17 @@ void state_masked_share(const Question& question, Plan& plan) {
 // Updates of what is offloaded run at a GPU's share of the host's memory bandwidth.
 static void state_host_bandwidth(Plan& plan) {
   if (!plan.chosen->strategy.offloads("optimizer")) return;
-  const double share = machine_for(plan.profile, plan.job).host_memory.value();
+  const cost::Machine machine = machine_for(plan.profile, plan.job);
+  const core::Bytes moved{1'000'000'000};
+  const core::Seconds time =
+      cost::offloaded_update_time(moved, static_cast<int>(plan.gpus), machine);
+  const double share = static_cast<double>(moved.value()) / time.value();
+  if (machine.updates_over_bus) {
+    plan.assumptions.push_back(fmt::format(
+        "each GPU updates its optimizer in the host's memory, at {:.1f} GB/s over its bus",
+        share / 1e9));
+    return;
+  }
   const bool guessed = is_guessed(plan.profile, "node.host_bandwidth", true);
   plan.assumptions.push_back(fmt::format(
       "each GPU's optimizer update has {:.1f} GB/s of its host's memory bandwidth{}", share / 1e9,

@@ -325,6 +325,9 @@ core::Seconds ActionCost::elementwise_time(const models::Operator& op,
   const std::int64_t moved = forward ? op.elements_forward : op.elements_backward;
   const std::int64_t parameters = forward ? op.parameter_elements : 2 * op.parameter_elements;
   const bool norm = op.kind == models::OpKind::rms_norm;
+  if (machine_->gelu_in_product && op.kind == models::OpKind::gelu && core::bits(type) == 16 &&
+      op.activation == models::Activation::gelu_tanh)
+    return memory_time(core::bytes_of(op.rows * op.n * samples_, type), *machine_);
   const double traffic = traffic_of(op.kind, program_->mesh.tensor, *machine_);
   const core::Seconds time =
       memory_time(core::bytes_of(moved * samples_ + parameters, type), *machine_) * traffic;
@@ -342,7 +345,10 @@ core::Seconds ActionCost::optimizer_time(const Action& action, const Call& call)
   const int arrays = action.arg_count - (program::reads_norm(action) ? 1 : 0);
   for (int i = 0; i < arrays; ++i) moved += (i == 1 ? 1 : 2) * bytes(action, i, call);
   const core::Seconds once = call.layer == 0 ? machine_->host.update : core::Seconds{};
-  return bytes_time(action, moved) + once;
+  const bool offloaded = buffer(action, 0).host;
+  return (offloaded ? offloaded_update_time(moved, program_->mesh.ranks(), *machine_)
+                    : memory_time(moved, *machine_)) +
+         once;
 }
 
 // What of a transfer the GEMM beside it hides.

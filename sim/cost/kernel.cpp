@@ -58,8 +58,10 @@ core::Seconds gemm_time(const GemmShape& shape, core::DType type, const Machine&
 core::Seconds attention_time(core::Flops flops, std::int64_t seq_len, std::int64_t head_dim,
                              core::DType type, core::Bytes bytes, const Machine& machine) {
   const double s = static_cast<double>(seq_len);
-  const double rate = machine.attention_efficiency * s / (s + kShortSequence) *
-                      (head_dim < 128 ? kNarrowHead : 1.0);
+  const bool vectors = type == core::DType::f32 && machine.attention_f32 > 0;
+  const double rate = vectors ? machine.attention_f32
+                              : machine.attention_efficiency * s / (s + kShortSequence) *
+                                    (head_dim < 128 ? kNarrowHead : 1.0);
   const core::Flops causal = flops * 0.5;
   return std::max(causal / (peak_of(type, machine) * rate), memory_time(bytes, machine));
 }
@@ -77,6 +79,14 @@ core::Seconds scores_time(const ScoreShape& shape, core::DType type, const Machi
 
 core::Seconds memory_time(core::Bytes bytes, const Machine& machine) {
   return bytes / machine.memory;
+}
+
+core::Seconds offloaded_update_time(core::Bytes bytes, int gpus, const Machine& machine) {
+  if (!machine.updates_over_bus) return bytes / machine.host_memory;
+  const int used = std::clamp(gpus, 1, machine.gpus_per_node);
+  const core::BytesPerSecond share =
+      machine.host_memory * (static_cast<double>(machine.gpus_per_node) / used);
+  return bytes / std::min(share, machine.host_link);
 }
 
 core::Picoseconds host_copy_time(core::Bytes bytes, const Machine& machine) {

@@ -52,6 +52,11 @@ struct ScoreShape {
 };
 core::Seconds scores_time(const ScoreShape& shape, core::DType type, const Machine& machine);
 
+// Of the bytes that an update of an offloaded optimizer reads and writes. Where the host makes it,
+// by each GPU's share of the host's memory bandwidth, as if all GPUs of the node updated. Where the
+// GPU makes it, over its bus, or by its share among the plan's GPUs if that is the slower.
+core::Seconds offloaded_update_time(core::Bytes bytes, int gpus, const Machine& machine);
+
 core::Seconds memory_time(core::Bytes bytes, const Machine& machine);
 
 // A copy between GPU and pinned host memory over PCIe. 30 us to start a synchronous copy (measured

@@ -43,7 +43,8 @@ static double attention_efficiency(const hw_profiles::Profile& profile, const Ke
   return flash2;
 }
 
-static void add_framework(const hw_profiles::Framework& f, const KernelUse& use, Machine& machine) {
+static void add_framework(const hw_profiles::Framework& f, const KernelUse& use, bool gpu,
+                          Machine& machine) {
   const bool softmax = use.attention == "fused_softmax", unfused = use.attention == "unfused";
   if (f.kernel_submit) {
     const auto host = [&](double kernels) { return *f.kernel_submit * kernels; };
@@ -81,6 +82,7 @@ static void add_framework(const hw_profiles::Framework& f, const KernelUse& use,
   machine.collective_sync = f.collective_sync;
   machine.wide_gradients = f.wide_gradients && use.bf16;
   machine.gathers_logits = f.gathers_logits;
+  machine.gelu_in_product = gpu && f.gelu_in_product.value_or(false);
   machine.accumulate_traffic = f.accumulate_traffic.value_or(0);
   machine.activation_waits = f.activation_waits.value_or(1);
 }
@@ -99,7 +101,9 @@ static Machine machine_of_one_kind(const hw_profiles::Profile& profile, const Ke
   // of the card keep, f32 keeps kVectorGemm of its peak.
   const bool vectors = gpu.compute_capability && machine.gemm_efficiency > 0;
   core::FlopsPerSecond& f32 = machine.peak[static_cast<std::size_t>(core::DType::f32)];
-  if (vectors) f32 = f32 * std::max(1.0, kVectorGemm / machine.gemm_efficiency);
+  const double kept_clock = std::max(1.0, kVectorGemm / machine.gemm_efficiency);
+  if (vectors) f32 = f32 * kept_clock;
+  if (vectors) machine.attention_f32 = profile.framework.attention_f32.value_or(0) / kept_clock;
   // What a step keeps of the best GEMM is a matter of clocks, the same for every type.
   const double kept = machine.gemm_efficiency / gpu.gemm_efficiency;
   machine.gemm_efficiency_f8 = gpu.gemm_efficiency_f8.value_or(gpu.gemm_efficiency) * kept;
@@ -108,7 +112,7 @@ static Machine machine_of_one_kind(const hw_profiles::Profile& profile, const Ke
   machine.attention_efficiency = attention_efficiency(profile, use);
   machine.f8_gemms = use.fp8 && gpu.peak_f8.has_value() && !use.fp8_rowwise;
   if (use.fp8 && gpu.peak_f8) machine.f8_cast = use.fp8_rowwise ? kRowwiseCast : kTensorwiseCast;
-  add_framework(profile.framework, use, machine);
+  add_framework(profile.framework, use, gpu.compute_capability.has_value(), machine);
   if (use.quantization == "gptq") machine.decode_traffic = kGptqPace * kGptqOperators / kGptqKernel;
   machine.multiprocessors = gpu.enabled_sms;
   machine.memory = gpu.memory_bandwidth * gpu.memory_efficiency;
@@ -131,6 +135,8 @@ static Machine machine_of_one_kind(const hw_profiles::Profile& profile, const Ke
   machine.internode = node.internode_bandwidth * node.internode_efficiency.value_or(1);
   machine.host_link = gpu.pcie_effective.value_or(kPcie3);
   machine.host_memory = node.host_bandwidth.value_or(kHostMemory) / (1.0 * node.gpus_per_node);
+  machine.updates_over_bus =
+      gpu.compute_capability && profile.framework.updates_over_bus.value_or(false);
   if (gpu.compute_capability) {
     machine.fabric = make_fabric(profile);
     machine.fabric->tree_wait = machine.fabric->tree_wait * machine.activation_waits;

@@ -56,6 +56,8 @@ struct Machine {
   bool f8_gemms = false;           // linear layers but the head multiply in 8 bits
   double f8_cast = 0;              // bytes moved for each element of an operand cast to 8 bits
   bool wide_gradients = false;     // planner::stage::Policy
+  bool gelu_in_product = false;    // of 16-bit operands
+  double attention_f32 = 0;        // share of peak[f32]; 0: as of 16-bit operands
   double accumulate_traffic = 0;   // bytes of a gradient that is added up by a kernel of its own
   bool gathers_logits = false;     // each tensor rank computes the loss over all columns
   double exposed_tensor = 1;       // share of a tensor collective that its GEMM does not hide
@@ -73,6 +75,7 @@ struct Machine {
   core::BytesPerSecond internode{};  // of the whole node, per direction
   core::BytesPerSecond host_link{};    // between a GPU and its host, one direction
   core::BytesPerSecond host_memory{};  // of the host, for one of its GPUs while all use it
+  bool updates_over_bus = false;       // the GPU updates an offloaded optimizer where it lies
   std::optional<Fabric> fabric;      // GPUs: rings are NCCL's; empty: plain messages
   // GPUs of several kinds: this is the first one's. Null: all ranks are alike.
   std::shared_ptr<const Mixed> mixed;  // machines are copied, and hold several of these

@@ -24,6 +24,11 @@ class AttentionChoice {
   // Why there is no library; empty: it is not asked for, or there.
   const std::string& absent() const { return opened_.absent; }
 
+  // What computes where the library has what is asked for: its name, or "own kernels".
+  std::string name() const {
+    return opened_.library != nullptr ? opened_.library->name() : "own kernels";
+  }
+
   // Whether it was given to the library; else nothing was. As attention() and
   // attention_input_gradient() of kernels.hpp.
   bool forward(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& s);

@@ -7,9 +7,11 @@
 
 #include "core/parse_units.hpp"
 #include "core/random.hpp"
+#include "exec/cuda/backend/attention_choice.hpp"
 #include "exec/cuda/kernels/kernels.hpp"
 #include "exec/host/convert.hpp"
 #include "hw_profiles/load.hpp"
+#include "planner/evaluate/communicators.hpp"
 #include "sim/cost/kernel.hpp"
 
 namespace exec::cuda {
@@ -59,7 +61,8 @@ constexpr int kInGraph = 100;          // kernels: about as many as two layers l
 // Device memory of one point, full of random numbers of about 1: zeros would run faster.
 class Bench {
  public:
-  explicit Bench(Api& api)
+  // workspace: that a rank of a plan has; how the library's attention is called depends on it.
+  Bench(Api& api, core::Bytes workspace)
       : api_(api), pool_(api.create_pool()), stream_(api.create_stream(false)),
         multiprocessors_(api.device().multiprocessors) {
     const core::Random random(1, 0);
@@ -74,7 +77,8 @@ class Bench {
       api.copy_in(pattern.data, pinned_, bytes, stream_);
       api.synchronise(stream_);
     }
-    workspace_bytes_ = std::max<std::size_t>(api.product_workspace(), std::size_t{64} << 20);
+    workspace_bytes_ = std::max({api.product_workspace(), std::size_t{64} << 20,
+                                 static_cast<std::size_t>(workspace.value())});
     workspace_ = static_cast<std::byte*>(api.allocate(pool_, workspace_bytes_));
   }
   ~Bench() {
@@ -160,7 +164,8 @@ double timed(PointBook& book, Bench& bench, const std::string& name,
 class GpuCalibrator {
  public:
   GpuCalibrator(Api& api, PointBook& book, hw_profiles::Profile profile, bool small)
-      : book_(book), bench_(api), profile_(std::move(profile)),
+      : book_(book), bench_(api, small ? core::Bytes(0) : planner::workspace_bytes(profile)),
+        attention_(AttentionKernel::automatic, api), profile_(std::move(profile)),
         where_("planner calibrate on " + api.device().name), small_(small) {}
 
   Calibration run() {
@@ -254,6 +259,7 @@ class GpuCalibrator {
                    fmt::format("{} copies, activations and sums", perfect.size()));
   }
 
+  // Of the kernels that runs take by default: the library's where it is installed.
   void attention() {
     set("gpu.attention_flash2", "1", "for comparison");
     const cost::Machine whole = cost::make_machine(profile_, {});
@@ -263,20 +269,37 @@ class GpuCalibrator {
         const std::int64_t heads = small_ ? 1 : 12, samples = small_ ? 1 : 8192 / seq;
         const host::AttentionShape s{samples, seq, heads, heads, d, true};
         const std::int64_t out = samples * seq * heads * d;
-        // The full square, as the operator graph states it: two products of 2 seq^2 d a head.
+        // The full square, as the operator graph states it: two products of 2 seq^2 d a head, and
+        // backward five (models/operators_transformer.cpp).
         const double square = 4.0 * static_cast<double>(out) * static_cast<double>(seq);
-        perfect.push_back(cost::attention_time(core::Flops(square), seq, d, DType::bf16,
-                                               core::Bytes(8 * out), whole).value());
-        measured.push_back(timed(
-            book_, bench_, fmt::format("attention of {} tokens, heads of {}", seq, d),
-            [=, this]() -> Call {
-              const View y = bench_.real(out), qkv = bench_.real(3 * out);
-              const View lse = bench_.real(samples * heads * seq, DType::f32);
-              return [=](const Queue& q) { cuda::attention(q, y, lse, qkv, s); };
-            }));
+        const auto of = [&](double products, std::int64_t tensors) {
+          return cost::attention_time(core::Flops(products / 2 * square), seq, d, DType::bf16,
+                                      core::Bytes(2 * tensors * out), whole).value();
+        };
+        perfect.push_back(of(2, 4) + of(5, 8));
+        measured.push_back(attention_pass(s, out, false) + attention_pass(s, out, true));
       }
     set_efficiency("gpu.attention_flash2", perfect, measured,
-                   fmt::format("{} forward passes in bf16", perfect.size()));
+                   fmt::format("{} shapes in bf16, forward and backward: {}", perfect.size(),
+                               attention_.name()));
+  }
+  double attention_pass(const host::AttentionShape& s, std::int64_t out, bool backward) {
+    const std::string name = fmt::format("attention of {} tokens, heads of {}, {}", s.seq,
+                                         s.head_dim, backward ? "backward" : "forward");
+    return timed(book_, bench_, name, [=, this]() -> Call {
+      const View y = bench_.real(out), qkv = bench_.real(3 * out);
+      const View lse = bench_.real(s.samples * s.heads * s.seq, DType::f32);
+      const auto forward = [=, this](const Queue& q) {
+        if (!attention_.forward(q, y, lse, qkv, s)) cuda::attention(q, y, lse, qkv, s);
+      };
+      if (!backward) return forward;
+      forward(bench_.queue());         // so that y and lse are those of qkv
+      const View dy = bench_.real(out), dqkv = bench_.real(3 * out);
+      return [=, this](const Queue& q) {
+        if (!attention_.backward(q, dqkv, dy, qkv, y, lse, s))
+          attention_input_gradient(q, dqkv, dy, qkv, y, lse, s);
+      };
+    });
   }
 
   // Kernels of next to no work, one behind the other: what submitting one takes.
@@ -309,6 +332,7 @@ class GpuCalibrator {
 
   PointBook& book_;
   Bench bench_;
+  AttentionChoice attention_;
   hw_profiles::Profile profile_;
   std::string where_;
   bool small_;

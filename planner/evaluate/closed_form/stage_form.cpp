@@ -252,11 +252,13 @@ void StageForm::time_end() {
                              bytes(sizes_.shard, r.gradient) + master + 2 * moments;
   const bool scatter = s.sharding == Sharding::zero1;
   const bool gathers = stage::gathers_updates(s);
+  const int gpus = static_cast<int>(s.workers());
   for (std::size_t i = 0; i < s_->machines.size(); ++i) {
     const cost::Machine& m = *s_->machines[i];
     begin_[i] = sizes_.trained > 0 ? moving(gradients, m) : 0;
-    const core::Seconds moves = offloads_ ? core::Bytes(moved) / m.host_memory
-                                          : cost::memory_time(core::Bytes(moved), m);
+    const core::Seconds moves =
+        offloads_ ? cost::offloaded_update_time(core::Bytes(moved), gpus, m)
+                  : cost::memory_time(core::Bytes(moved), m);
     const double rate = static_cast<double>(core::to_picoseconds(moves).value()) /
                         static_cast<double>(std::max<std::int64_t>(1, sizes_.trained));
     // Gathers follow updates on their own stream.

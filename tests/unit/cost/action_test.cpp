@@ -103,6 +103,27 @@ TEST_CASE("a convolution is the product of its windows in whole tiles, and moves
         Approx(bytes / 1e12 + 1e-6).epsilon(1e-6));
 }
 
+TEST_CASE("a GELU in the product before it moves one tensor of 16 bits beside the product") {
+  Fixture f;
+  models::Operator& gelu = f.rank.operators[1];
+  gelu.kind = models::OpKind::gelu;
+  gelu.activation = models::Activation::gelu_tanh;
+  gelu.rows = 64;
+  gelu.n = 512;
+  gelu.parameter_elements = 0;
+  gelu.elements_backward = 3 * 64 * 512;
+  const Action forward = f.action(ActionKind::forward, 1, 0, 2);
+  const Action backward = f.action(ActionKind::input_gradient, 1, 0, 3);
+  const double tensor = 2.0 * 2 * 64 * 512 / 1e12, launch = 1e-6;
+  CHECK(f.seconds(forward) == Approx(2 * tensor + launch).epsilon(1e-4));
+  CHECK(f.seconds(backward) == Approx(3 * tensor + launch).epsilon(1e-4));
+  f.machine.gelu_in_product = true;
+  CHECK(f.seconds(forward) == Approx(tensor + launch).epsilon(1e-4));
+  CHECK(f.seconds(backward) == Approx(tensor + launch).epsilon(1e-4));
+  gelu.activation = models::Activation::gelu_erf;  // products have the tanh form alone
+  CHECK(f.seconds(forward) == Approx(2 * tensor + launch).epsilon(1e-4));
+}
+
 TEST_CASE("a kernel lasts at least what its host takes to issue it, and more where both blend") {
   Fixture f;
   const Action norm = f.action(ActionKind::forward, 1, 0, 1);

@@ -43,6 +43,26 @@ TEST_CASE("attention halves the square and grows into its rate with the sequence
   // Heads of 64: 0.85 of that rate.
   CHECK(attention_time(core::Flops{1e12}, 256, 64, DType::bf16, core::Bytes{0}, round_machine())
             .value() == Approx(2e-2 / 0.85));
+  // In f32 without tensor cores: a share of its own of the peak, whatever the shape.
+  Machine vectors = round_machine();
+  vectors.attention_f32 = 0.05;
+  CHECK(attention_time(core::Flops{1e12}, 256, 64, DType::f32, core::Bytes{0}, vectors).value() ==
+        Approx(0.5e12 / 5e12));
+  CHECK(attention_time(core::Flops{1e12}, 256, 128, DType::bf16, core::Bytes{0}, vectors)
+            .value() == Approx(2e-2));
+}
+
+TEST_CASE("an offloaded update goes through the host's memory, or over the GPU's bus") {
+  Machine machine = round_machine();   // four GPUs in a node
+  machine.host_memory = core::BytesPerSecond(25e9);
+  machine.host_link = core::BytesPerSecond(50e9);
+  const core::Bytes moved(1'000'000'000);
+  CHECK(offloaded_update_time(moved, 1, machine).value() == Approx(1 / 25.0));
+  machine.updates_over_bus = true;
+  CHECK(offloaded_update_time(moved, 1, machine).value() == Approx(1 / 50.0));  // the bus
+  CHECK(offloaded_update_time(moved, 2, machine).value() == Approx(1 / 50.0));
+  CHECK(offloaded_update_time(moved, 4, machine).value() == Approx(1 / 25.0));  // the memory
+  CHECK(offloaded_update_time(moved, 64, machine).value() == Approx(1 / 25.0));
 }
 
 TEST_CASE("GEMM efficiency never passes the sustained fraction and grows no worse with K") {
