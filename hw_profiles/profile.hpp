@@ -249,8 +249,8 @@ struct Framework {
   // Where kernels of their own clamp the inputs of a gate: their traffic, added to traffic_gated.
   // Absent: the gate's kernel clamps what it reads.
   std::optional<double> traffic_clamp;
-  // On a GPU, a product of 16-bit operands computes the GELU (tanh form) that reads it next, and so
-  // its gradient: beside the product it moves one tensor. Absent: a kernel of its own does.
+  // On a GPU, a product of 16-bit operands computes the GELU (tanh form) that reads it next, and
+  // the GELU's gradient. That moves one tensor more than the product. Absent: a kernel of its own.
   std::optional<bool> gelu_in_product;
   // The GPU updates an offloaded optimizer where it lies, over its bus. Absent: the host does.
   std::optional<bool> updates_over_bus;

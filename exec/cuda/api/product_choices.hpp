@@ -14,8 +14,8 @@ namespace exec::cuda {
 
 // m, n, k; leading dimensions of a, b, c; whether a and b are transposed; types of a, b, c and the
 // bias (0: none); bytes that divide the addresses of a, b, c, up to 256; whether c is added to;
-// what follows the sums (Products::Then); bytes that divide the addresses of what is kept beside
-// and of the bias.
+// what follows the sums (Products::Then); bytes that divide the addresses of a GELU's input and of
+// the bias.
 using ProductKey = std::array<std::int64_t, 19>;
 ProductKey key_of(const host::MixedGemm& product, int then, const void* before);
 

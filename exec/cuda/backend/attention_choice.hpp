@@ -24,7 +24,7 @@ class AttentionChoice {
   // Why there is no library; empty: it is not asked for, or there.
   const std::string& absent() const { return opened_.absent; }
 
-  // What computes where the library has what is asked for: its name, or "own kernels".
+  // The library's name; "own kernels" where there is none.
   std::string name() const {
     return opened_.library != nullptr ? opened_.library->name() : "own kernels";
   }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kWarps = 8;              // of a block, at least
 constexpr int kMostWarps = 16;         // of a row
-// Packs of a row that a thread has, at most: a gradient holds more beside them.
+// The most packs of a row that a thread has. A gradient also needs registers for its sums.
 constexpr int kForwardPacks = 3, kGradientPacks = 2;
 
 // How rows are spread over the warps of a block.

@@ -18,7 +18,7 @@ TEST_CASE("stretches are joined where they meet, and what one leaves of another 
   CHECK(core::uncovered(all, {{0, 1.25}, {1.75, 2}, {5.25, 5.5}, {7, 9}}) == 2.25);
 }
 
-// Stretches of whole seconds beside a count of the seconds.
+// Stretches of whole seconds, compared with a count of the seconds.
 TEST_CASE("unions and differences are those of the seconds that they hold") {
   const core::Random random(7, 0);
   std::uint64_t draws = 0;
