@@ -103,7 +103,7 @@ TEST_CASE("a convolution is the product of its windows in whole tiles, and moves
         Approx(bytes / 1e12 + 1e-6).epsilon(1e-6));
 }
 
-TEST_CASE("a GELU in the product before it moves one tensor of 16 bits beside the product") {
+TEST_CASE("a GELU that its product computes costs the time of moving one tensor of 16 bits") {
   Fixture f;
   models::Operator& gelu = f.rank.operators[1];
   gelu.kind = models::OpKind::gelu;
