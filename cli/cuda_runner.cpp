@@ -123,10 +123,14 @@ class TunedProducts {
     choices_ = *std::move(choices);
     return {};
   }
-  core::Problems write() const {
-    if (!path_ || choices_.added == 0) return {};
+  // After the run, whose record says what came of it: times that cannot be written are no reason to
+  // lose a run.
+  void write(exec::RunRecord& record) const {
+    if (!path_ || choices_.added == 0) return;
     const core::Status written = exec::cuda::write_product_choices(*path_, choices_);
-    return written.ok() ? core::Problems{} : written.problems();
+    if (written.ok()) return;
+    record.environment["tuned_products"] += "; not written";
+    write_reason("the times of matrix products are not kept: " + core::to_text(written.problems()));
   }
   exec::cuda::ProductChoices* choices() { return path_ ? &choices_ : nullptr; }
 
@@ -176,7 +180,7 @@ core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const plan
   run.platform = &platform;
   auto record = exec::run(plan, run);
   if (record.ok()) {
-    if (core::Problems unwritten = products.write(); !unwritten.empty()) return unwritten;
+    products.write(*record);
     record->environment["cpu_affinity"] = affinity;
     record->environment["nccl_calls"] = plugin.told();
     record->environment.merge(topology);
@@ -205,8 +209,8 @@ int run_planner_on_gpu(int count, char** arguments, const OpenDevice& open, bool
     auto topology = note_topology(**api, plan, false);  // ranks share the card
     auto record = run_on(&platform, plan, request);
     if (!record.ok()) return record;
+    products.write(*record);
     record->environment.merge(topology);
-    if (core::Problems unwritten = products.write(); !unwritten.empty()) return unwritten;
     return record;
   };
   const auto calibrate = [&](const CalibrateRequest& request) -> core::Result<HostCalibration> {

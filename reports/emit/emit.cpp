@@ -94,6 +94,14 @@ core::Code Question::title() const {
       fmt::format("{} on {} GPUs: {}", model().name, plan.gpus, planner::to_text(s)));
 }
 
+core::Code torchrun_command(const Question& q, const core::Code& program) {
+  const std::int64_t per_node = std::min(q.plan.gpus, q.plan.gpus_per_node);
+  if (q.plan.nodes <= 1) return code("torchrun --nproc_per_node {} {}", per_node, program);
+  return code("torchrun --nnodes {} --nproc_per_node {} --node_rank $NODE_RANK --master_addr "
+              "$MASTER_ADDR --master_port 29500 {}",
+              q.plan.nodes, per_node, program);
+}
+
 std::string Question::order_text() const {
   std::vector<std::string_view> names;
   for (const planner::Degree d : s.mesh_order)

@@ -279,15 +279,9 @@ Code training_of(const Question& q) {
 
 // How it is started, as its first comment says.
 Code head_of(const Question& q) {
-  const std::int64_t per_node = std::min(q.plan.gpus, q.plan.gpus_per_node);
-  const Code start =
-      code("# {}\n# For Megatron-Bridge (067f987, August 2026):\n", q.title());
-  if (q.plan.nodes <= 1)
-    return start + code("#   torchrun --nproc_per_node {} planned.py\n", per_node);
-  return start + code("#   torchrun --nnodes {} --nproc_per_node {} --node_rank $NODE_RANK "
-                      "--master_addr $MASTER_ADDR --master_port 29500 planned.py\n"
-                      "# on each node.\n",
-                      q.plan.nodes, per_node);
+  return code("# {}\n# For Megatron-Bridge (067f987, August 2026):\n#   {}\n{}", q.title(),
+              torchrun_command(q, "planned.py"),
+              q.plan.nodes > 1 ? Code("# on each node.\n") : Code());
 }
 
 }  // namespace

@@ -49,6 +49,10 @@ struct Question {
   }
 };
 
+// The command that starts `program` on the plan's nodes: on one, or on each of several, which know
+// their number and the first one's address by NODE_RANK and MASTER_ADDR.
+core::Code torchrun_command(const Question& question, const core::Code& program);
+
 // DeepSpeed's configuration of the strategy, without an optimizer, for trainers that make it.
 core::Json deepspeed_section(const Question& question);
 // What it makes of a shard_group smaller than all data ranks.

@@ -172,10 +172,8 @@ core::Result<Written> torchtitan(Question& q) {
   if (q.plan.nodes <= 1)
     toml.comment(fmt::format("CONFIG_FILE=this.toml NGPU={} ./run_train.sh", per_node));
   else
-    toml.comment(fmt::format("On each node: torchrun --nnodes {} --nproc_per_node {} --node_rank "
-                             "$NODE_RANK --master_addr $MASTER_ADDR --master_port 29500 -m "
-                             "torchtitan.train --job.config_file this.toml",
-                             q.plan.nodes, per_node));
+    toml.comment(code("On each node: {}",
+                      torchrun_command(q, "-m torchtitan.train --job.config_file this.toml")));
   add_training(toml, q);
   add_parallelism(toml, q);
   add_checkpointing(toml, q.s);

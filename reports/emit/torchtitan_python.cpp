@@ -158,25 +158,20 @@ std::vector<std::string> notes_for_torchtitan_python(const Question& q) {
 
 // How it is started, as its first comment says.
 Code titan_head(const Question& q, TitanReader reader) {
-  const std::int64_t per_node = std::min(q.plan.gpus, q.plan.gpus_per_node);
+  const bool several = q.plan.nodes > 1;
+  const Code start =
+      torchrun_command(q, "-m torchtitan.train --module planned --config planned");
   Code head = code("# {}\n", q.title());
-  if (reader == TitanReader::release_0_3) {
+  if (reader == TitanReader::release_0_3)
     head += "# For torchtitan 0.3 (pip install torchtitan==0.3.0), in the folder of this file as "
             "planned.py:\n";
-    if (q.plan.nodes <= 1)
-      return head + code("#   torchrun --nproc_per_node {} -m torchtitan.train --module planned "
-                         "--config planned\n", per_node);
-  } else {
+  else
     head += "# For torchtitan's main branch (b5bcd76, August 2026), in a checkout of it, with this "
             "file there as planned.py:\n";
-    if (q.plan.nodes <= 1)
-      return head + code("#   MODULE=planned CONFIG=planned NGPU={} ./run_train.sh\n", per_node);
-  }
-  return head + code(
-                    "#   torchrun --nnodes {} --nproc_per_node {} --node_rank $NODE_RANK "
-                    "--master_addr $MASTER_ADDR --master_port 29500 -m torchtitan.train "
-                    "--module planned --config planned\n# on each node.\n",
-                    q.plan.nodes, per_node);
+  if (several) return head + code("#   {}\n# on each node.\n", start);
+  if (reader == TitanReader::release_0_3) return head + code("#   {}\n", start);
+  return head + code("#   MODULE=planned CONFIG=planned NGPU={} ./run_train.sh\n",
+                     std::min(q.plan.gpus, q.plan.gpus_per_node));
 }
 
 core::Result<Written> titan_written(Question& q, TitanReader reader) {

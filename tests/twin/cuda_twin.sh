@@ -160,6 +160,13 @@ timeout $kHangs "$planner" exec one.json --backend cuda --quiet --tuned-products
 grep -q 'shapes in the file, 0 of them timed' again.json || fail "$(grep '"tuned_products"' again.json)"
 sed -i 's/twin 1/cuBLASLt 130100/' products.json
 expect 2 'a file of .* and cuBLASLt 130100' "$planner" exec one.json --backend cuda --quiet --tuned-products products.json
+# A run is not lost with the file: no file may grow here, and the record goes to a pipe.
+rm products.json
+(ulimit -f 0; timeout $kHangs "$planner" exec one.json --backend cuda --quiet --tuned-products products.json \
+  --json 2>&1 || printf 'code %s\n' $?) | cat >timed.json
+grep -q 'of them timed by this run; not written' timed.json || fail "$(cat timed.json)"
+grep -q 'products are not kept: .*products.json' timed.json || fail "$(cat timed.json)"
+! grep -q '^code' timed.json || fail "$(cat timed.json)"
 expect 2 'no/such' "$planner" exec one.json --backend cuda --quiet --tuned-products no/such/products.json
 expect 2 '--backend cuda beside it' "$planner" exec one.json --quiet --tuned-products products.json
 expect 2 'own, product' "$planner" exec one.json --backend cuda --quiet --gelu both

@@ -15,6 +15,7 @@
 #include "hw_profiles/numbers.hpp"
 #include "reports/fit/write_back.hpp"
 #include "tests/catch.hpp"
+#include "tests/replaced.hpp"
 
 namespace {
 
@@ -26,10 +27,6 @@ std::string table(const std::string& constant) {
 const std::string kGood =
     R"({"field": "gpu.gemm_sustained", "of": ["rtx3090"], "prior": "0.7", "spread": 0.1,)"
     R"( "low": "0.4", "high": "0.9", "why": "clocks"})";
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  return text.replace(text.find(from), from.size(), to);
-}
 
 }  // namespace
 

@@ -9,18 +9,13 @@
 
 #include "hw_profiles/detect.hpp"
 #include "tests/catch.hpp"
+#include "tests/replaced.hpp"
 
 namespace {
 
 using namespace hw_profiles;
 
 std::string text_of(const std::string& name) { return to_json_text(*find_profile(name)); }
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const auto at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
 
 // A profile's text with the value of one field replaced.
 std::string with(const std::string& name, const std::string& key, const std::string& value) {

@@ -3,6 +3,7 @@
 
 #include "reports/logs/log_comparison.hpp"
 #include "tests/catch.hpp"
+#include "tests/replaced.hpp"
 #include "tests/unit/reports/sample.hpp"
 
 using namespace reports::logs;
@@ -31,12 +32,6 @@ constexpr const char* kTrace = R"({
    "Device Type": 1, "Device Id": 0, "Total Allocated": 3000, "Total Reserved": 4096}},
   {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": 7, "args": {
    "Device Type": 0, "Device Id": -1, "Total Allocated": 9000, "Total Reserved": 9000}}]})";
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
 
 }  // namespace
 

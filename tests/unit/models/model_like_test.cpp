@@ -4,6 +4,7 @@
 #include "models/spec_file.hpp"
 #include "models/zoo.hpp"
 #include "tests/catch.hpp"
+#include "tests/replaced.hpp"
 #include "tests/unit/models/specs.hpp"
 
 using namespace models;
@@ -19,12 +20,6 @@ bool says(const core::Problems& problems, std::string_view text) {
   return core::to_text(problems).find(text) != std::string::npos;
 }
 
-std::string with(std::string text, std::string_view from, std::string_view to) {
-  const std::size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
-
 }  // namespace
 
 TEST_CASE("an unknown type is refused, and the nearest known shape is offered") {
@@ -33,7 +28,7 @@ TEST_CASE("an unknown type is refused, and the nearest known shape is offered") 
   CHECK(says(refused.problems(), "--model-like llama"));
   const std::string unknown(kUnknown);
   const auto near = [&](const std::string& keys) {
-    const auto spec = parse_spec(with(unknown, "\"secret_gate\": 7", keys), "config.json");
+    const auto spec = parse_spec(replaced(unknown, "\"secret_gate\": 7", keys), "config.json");
     REQUIRE_FALSE(spec.ok());
     return core::to_text(spec.problems());
   };
@@ -55,7 +50,7 @@ TEST_CASE("model-like reads an unknown type by the keys of a known one, and says
 }
 
 TEST_CASE("model-like is refused where it has no meaning") {
-  const std::string known = with(std::string(kUnknown), "arcee2", "llama");
+  const std::string known = replaced(std::string(kUnknown), "arcee2", "llama");
   CHECK(says(parse_spec(known, "config.json", "m", "qwen2").problems(), "leave --model-like out"));
   CHECK(parse_spec(known, "config.json", "m", "llama")->read_notes.empty());
   CHECK(says(parse_spec(kUnknown, "config.json", "m", "lama").problems(), "\"lama\""));
@@ -67,7 +62,7 @@ TEST_CASE("model-like is refused where it has no meaning") {
 TEST_CASE("of a model of several parts the text part is read, and the plan says so") {
   const std::string whole = "{\"model_type\": \"seer\", \"vision_config\": {\"hidden_size\": 9}, "
                             "\"text_config\": " +
-                            with(std::string(kUnknown), "arcee2", "llama") + "}";
+                            replaced(std::string(kUnknown), "arcee2", "llama") + "}";
   const auto spec = parse_spec(whole, "config.json");
   if (!spec.ok()) FAIL(core::to_text(spec.problems()));
   CHECK(spec->hidden == 64);

@@ -3,16 +3,11 @@
 #include "models/layer_kinds.hpp"
 #include "models/zoo.hpp"
 #include "tests/catch.hpp"
+#include "tests/replaced.hpp"
 #include "tests/unit/models/specs.hpp"
 
 using namespace models;
 using namespace models_test;
-
-static std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  if (at == std::string::npos) FAIL("no " << from << " in " << text);
-  return text.replace(at, from.size(), to);
-}
 
 // As openai-community/gpt2 has it, keys that do not concern us included.
 static const std::string kGpt2Config = R"({
