@@ -133,8 +133,14 @@ core::Status add_logs(const SiteSources& sources, SiteLearner& learner) {
     const auto compared = compare_log_file(*plan, file);
     core::append(problems, compared);
     if (!compared.ok()) continue;
+    if (!compared->spread) {
+      problems.push_back({"--log " + core::visible(file), "a log with the times of steps",
+                          fmt::format("one of {}, which has memory alone", compared->log.format),
+                          "planner compare holds its memory beside the plan"});
+      continue;
+    }
     const core::Status added =
-        learner.add_run(*plan, *plan->chosen, compared->spread.median, core::visible(file));
+        learner.add_run(*plan, *plan->chosen, compared->spread->median, core::visible(file));
     core::append(problems, added);
   }
   if (!problems.empty()) return problems;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/check.hpp"
 #include "core/code.hpp"
@@ -64,21 +65,23 @@ std::string error_in_words(const ComparedTerm& term) {
 }
 
 std::string count_text(const LogComparison& c) {
+  if (!c.spread) return "It tells no times of steps.";
   if (c.log.whole_run)
     return fmt::format("One figure: the mean of all steps of the run, the first ones and what was "
                        "saved in between too.");
   const std::string_view what = c.log.format == kProfile ? "steps" : "steps, or means of steps";
   return fmt::format("{} {}: {} left out ({}). The others: median {}, p10 "
                      "{}, p90 {}.",
-                     c.spread.steps, what, c.spread.left_out, kWarmUpRule,
-                     core::to_text(c.spread.median), core::to_text(c.spread.p10),
-                     core::to_text(c.spread.p90));
+                     c.spread->steps, what, c.spread->left_out, kWarmUpRule,
+                     core::to_text(c.spread->median), core::to_text(c.spread->p10),
+                     core::to_text(c.spread->p90));
 }
 
-// What a profile's figures are of; empty for other logs.
-std::string profile_text(const LogComparison& c) {
-  if (c.log.format != kProfile) return "";
-  std::string text = "The profiler itself lengthens steps.";
+// What the figures are of; empty where there is nothing to say.
+std::string notes_text(const LogComparison& c) {
+  std::string text = fmt::format("{}", fmt::join(c.log.notes, " "));
+  if (c.log.format != kProfile) return text;
+  text += "The profiler itself lengthens steps.";
   if (c.log.device)
     text += fmt::format(" Kernels are those of one rank, a mean of all steps: NCCL's took {}, part "
                         "of it beside other kernels. The rest is exposed, and holds what a rank "
@@ -89,9 +92,11 @@ std::string profile_text(const LogComparison& c) {
 }
 
 std::string interval_text(const LogComparison& c) {
+  if (!c.spread)
+    return "Predicted is the fullest rank of the plan; measured is the process that wrote this.";
   return fmt::format("Predicted: {} to {}. The measured step is {} this interval.",
                      core::to_text(c.low), core::to_text(c.high),
-                     c.holds() ? "within" : c.spread.median < c.low ? "below" : "above");
+                     c.holds() ? "within" : c.spread->median < c.low ? "below" : "above");
 }
 
 }  // namespace
@@ -124,16 +129,17 @@ core::Result<LogComparison> compare_log(const planner::Plan& plan, TrainingLog l
     steps.push_back(seconds_of(step.value, log.rate, plan));
   LogComparison c;
   c.file = std::move(file);
-  c.spread = spread_of(steps);
+  if (!steps.empty()) c.spread = spread_of(steps);
   const planner::Candidate& chosen = *plan.chosen;
   c.predicted = chosen.time.step;
   c.low = chosen.uncertainty.step_low;
   c.high = chosen.uncertainty.step_high;
   const double tokens = static_cast<double>(plan.job.global_batch) *
                         static_cast<double>(plan.job.seq_len);
-  c.terms = {{"time.step", TermUnit::seconds, c.predicted.value(), c.spread.median.value()},
+  const core::Seconds* const step = c.spread ? &c.spread->median : nullptr;
+  c.terms = {seconds_term("time.step", c.predicted, step),
              {"throughput.tokens_per_second", TermUnit::count, tokens / c.predicted.value(),
-              tokens / c.spread.median.value()},
+              step != nullptr ? std::optional(tokens / step->value()) : std::nullopt},
              seconds_term("time.compute", chosen.time.compute + chosen.time.optimizer,
                           log.device ? &log.device->compute : nullptr),
              seconds_term("time.exposed_communication",
@@ -155,7 +161,7 @@ std::string log_text(const LogComparison& c, TextStyle style) {
     table.add({t.term, value_in_words(t.predicted, t.unit), value_in_words(t.measured, t.unit),
                error_in_words(t)});
   text += table.text(style);
-  if (const std::string more = profile_text(c); !more.empty()) text += wrapped(more, 0, 2, style);
+  if (const std::string more = notes_text(c); !more.empty()) text += wrapped(more, 0, 2, style);
   return text + wrapped(interval_text(c), 0, 2, style);
 }
 
@@ -168,7 +174,7 @@ std::string log_markdown(const LogComparison& c) {
   for (const ComparedTerm& t : c.terms)
     text += core::markdown_row(t.term, value_in_words(t.predicted, t.unit),
                                value_in_words(t.measured, t.unit), error_in_words(t));
-  if (const std::string more = profile_text(c); !more.empty())
+  if (const std::string more = notes_text(c); !more.empty())
     text += core::code("\n{}\n", Code::markdown(more));
   return (text + core::code("\n{}\n", Code::markdown(interval_text(c)))).text();
 }
@@ -185,20 +191,28 @@ Json log_json(const LogComparison& c) {
                                   {"measured", exact(t.measured)},
                                   {"relative_error", t.relative_error()}}));
   }
-  return Json::object({{"log", c.file},
-                       {"format", c.log.format},
-                       {"source", c.log.source},
-                       {"steps", c.spread.steps},
-                       {"left_out", c.spread.left_out},
-                       {"left_out_rule", kWarmUpRule},
-                       {"whole_run", c.log.whole_run},
-                       {"step_median", c.spread.median.value()},
-                       {"step_p10", c.spread.p10.value()},
-                       {"step_p90", c.spread.p90.value()},
-                       {"step_low", c.low.value()},
-                       {"step_high", c.high.value()},
-                       {"within", c.holds()},
-                       {"terms", std::move(terms)}});
+  Json root = Json::object({{"log", c.file},
+                            {"format", c.log.format},
+                            {"source", c.log.source},
+                            {"steps", c.spread ? c.spread->steps : 0}});
+  if (c.spread) {
+    root.set("left_out", c.spread->left_out);
+    root.set("left_out_rule", kWarmUpRule);
+    root.set("whole_run", c.log.whole_run);
+    root.set("step_median", c.spread->median.value());
+    root.set("step_p10", c.spread->p10.value());
+    root.set("step_p90", c.spread->p90.value());
+    root.set("step_low", c.low.value());
+    root.set("step_high", c.high.value());
+    root.set("within", c.holds());
+  }
+  if (!c.log.notes.empty()) {
+    Json notes = Json::array();
+    for (const std::string& note : c.log.notes) notes.push_back(note);
+    root.set("notes", std::move(notes));
+  }
+  root.set("terms", std::move(terms));
+  return root;
 }
 
 }  // namespace reports::logs

@@ -1,7 +1,8 @@
 #pragma once
-// A training log beside a plan: its steps without the first ones, their median and spread, and the
-// plan's prediction with its interval. Pure; thread-safe.
+// A training log beside a plan: its steps without the first ones, their median and spread, its
+// memory, and the plan's prediction with its interval. Pure; thread-safe.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,11 @@ StepSpread spread_of(const std::vector<core::Seconds>& steps);
 struct LogComparison {
   std::string file;
   TrainingLog log;
-  StepSpread spread;
+  std::optional<StepSpread> spread;    // empty: the log has no steps, memory alone
   core::Seconds predicted{}, low{}, high{};
   std::vector<ComparedTerm> terms;     // time.step, throughput.tokens_per_second, memory
-  bool holds() const { return low <= spread.median && spread.median <= high; }
+  // REQUIRES: a spread.
+  bool holds() const { return low <= spread->median && spread->median <= high; }
 };
 
 // Problems: a log of another global batch than the plan's; a plan without a strategy.

@@ -1,6 +1,6 @@
 #pragma once
-// A log that a framework wrote while it trained, or a profile of torch's: step times, and peak
-// memory where it has that.
+// A log that a framework wrote while it trained, a profile of torch's, or a snapshot of its
+// allocator: step times, and peak memory, each where it has that.
 // The format is recognised by its lines; each names the code that writes it. Lines that say nothing
 // of a step are passed over. Pure; thread-safe.
 
@@ -18,8 +18,8 @@ namespace reports::logs {
 // What a log says of a step.
 enum class Rate : std::uint8_t { seconds, samples_per_second, tokens_per_second_per_gpu };
 
-// The name of a profile's format.
-inline constexpr std::string_view kProfile = "torch.profiler";
+// The names of the formats that are no text.
+inline constexpr std::string_view kProfile = "torch.profiler", kSnapshot = "torch.cuda.memory";
 
 struct LoggedStep {
   int line = 0;
@@ -36,12 +36,13 @@ struct TrainingLog {
   std::string_view format;             // "Megatron-LM"
   std::string_view source;             // the code that writes such lines
   Rate rate{};
-  std::vector<LoggedStep> steps;       // in the order of the file
+  std::vector<LoggedStep> steps;       // in the order of the file; of a snapshot none
   bool whole_run = false;              // one figure: the mean of all steps, the first ones too
   // torch's peaks, the greatest that any line states.
   std::optional<core::Bytes> allocated, reserved;
   std::optional<std::int64_t> global_batch;  // of every step that states it
   std::optional<DeviceTimes> device{};  // of profiles of a GPU (profile.hpp)
+  std::vector<std::string> notes{};    // what its figures are of, in sentences
 };
 
 // Problems: no line of a known format, a figure that cannot be (not finite, not above 0), a batch

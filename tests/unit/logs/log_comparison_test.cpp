@@ -52,7 +52,7 @@ TEST_CASE("median and tenths are between the nearest steps") {
 TEST_CASE("each rate becomes a step of the plan's job") {
   const planner::Plan plan = reports_test::sample_plan();  // 512 x 1024 tokens on 8 GPUs
   const auto step = [&](Rate rate, double value) {
-    return compare_log(plan, log_of(rate, {value}), "x.log")->spread.median.value();
+    return compare_log(plan, log_of(rate, {value}), "x.log")->spread->median.value();
   };
   CHECK(step(Rate::seconds, 1.5) == 1.5);
   CHECK(step(Rate::samples_per_second, 256) == 2);                // 512 / 256
