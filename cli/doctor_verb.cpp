@@ -18,6 +18,7 @@
 #include "cli/requirements.hpp"
 #include "cli/verbs.hpp"
 #include "core/json.hpp"
+#include "core/machine_memory.hpp"
 #include "core/parse_units.hpp"
 #include "exec/cuda/nccl/library.hpp"
 #include "exec/cuda/nvml/topology.hpp"
@@ -63,12 +64,6 @@ std::string line_of(const std::string& path, std::string_view key) {
     return at == std::string::npos ? "" : line.substr(at);
   }
   return "";
-}
-
-std::optional<core::Bytes> memory(std::string_view key) {
-  const std::string text = line_of("/proc/meminfo", key);
-  if (text.empty()) return std::nullopt;
-  return core::Bytes(std::strtoll(text.c_str(), nullptr, 10) * 1024);
 }
 
 std::optional<std::string> text_or_none(std::string text) {
@@ -118,6 +113,7 @@ struct Machine {
   std::optional<std::string> processor, kernel, driver, launcher, nccl;
   int cores = 1;
   std::optional<core::Bytes> memory, free_memory;
+  std::string memory_bound;            // the file of a control group; empty: none
   std::vector<hw_profiles::LocalGpu> gpus;
   Disk disk;
   std::vector<Finding> findings;
@@ -143,8 +139,11 @@ Machine examine(const std::string& folder) {
   m.launcher = launcher_version();
   m.nccl = nccl_version();
   m.cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  m.memory = memory("MemTotal");
-  m.free_memory = memory("MemAvailable");
+  if (const auto memory = core::machine_memory()) {
+    m.memory = memory->total;
+    m.free_memory = memory->available;
+    m.memory_bound = memory->bound;
+  }
   m.gpus = hw_profiles::local_gpus();
   examine_links(m);
   m.disk = disk_of(folder);
@@ -178,6 +177,7 @@ std::string to_json(const Machine& m) {
                                   {"cores", m.cores},
                                   {"memory_bytes", bytes_json(m.memory)},
                                   {"free_memory_bytes", bytes_json(m.free_memory)},
+                                  {"memory_bound", m.memory_bound},
                                   {"kernel", m.kernel},
                                   {"gpus", gpus},
                                   {"topology", m.topology},
@@ -205,7 +205,9 @@ std::string to_text(const Machine& m) {
                         gpu.address);
   reports::Table table({{"this machine", reports::Align::left}, {"", reports::Align::left}});
   table.add({"processor", fmt::format("{} x {}", m.cores, m.processor.value_or("unnamed"))});
-  table.add({"memory", fmt::format("{}, {} free", size(m.memory), size(m.free_memory))});
+  table.add({"memory", fmt::format("{}, {} free{}{}", size(m.memory), size(m.free_memory),
+                                   m.memory_bound.empty() ? "" : ", bounded by ",
+                                   m.memory_bound)});
   table.add({"disk", m.disk.problem ? fmt::format("{}: {}", m.disk.path, *m.disk.problem)
                                     : fmt::format("{} free at {}", size(m.disk.free),
                                                   m.disk.path)});

@@ -4,6 +4,7 @@
 
 #include "cli/number_list.hpp"
 #include "core/check.hpp"
+#include "core/machine_memory.hpp"
 #include "hw_profiles/detect.hpp"
 #include "hw_profiles/load.hpp"
 #include "hw_profiles/names.hpp"
@@ -27,11 +28,12 @@ std::optional<std::string> sold_gpu(const PlanOptions& options) {
 
 // A plan for a GPU of this machine knows how much memory its host has.
 void use_own_memory(hw_profiles::Profile& profile) {
-  const core::Result<core::Bytes> own = hw_profiles::machine_memory();
-  if (!own.ok()) return;               // the node's own figure stands
-  const core::Status done =
-      hw_profiles::set(profile, "node.host_memory", fmt::format("{} B", own->value()),
-                       "this machine's memory, MemTotal of /proc/meminfo");
+  const std::optional<core::MachineMemory> own = core::machine_memory();
+  if (!own) return;                    // the node's own figure stands
+  const core::Status done = hw_profiles::set(
+      profile, "node.host_memory", fmt::format("{} B", own->total.value()),
+      own->bound.empty() ? "this machine's memory, MemTotal of /proc/meminfo"
+                         : "this machine's memory, as bounded by " + own->bound);
   PLANNER_CHECK(done.ok(), "a size in bytes is a host's memory");
 }
 

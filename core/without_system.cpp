@@ -8,6 +8,7 @@
 #include "core/call.hpp"
 #include "core/file.hpp"
 #include "core/folder.hpp"
+#include "core/machine_memory.hpp"
 #include "core/parallel.hpp"
 #include "core/piece_file.hpp"
 
@@ -19,6 +20,8 @@ Problem nothing_to_write(const std::string& path) {
 }
 
 }  // namespace
+
+std::optional<MachineMemory> machine_memory(const std::string&) { return std::nullopt; }
 
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   const std::string* const brought = file_of_call(path);

@@ -1,7 +1,5 @@
 #include "hw_profiles/detect.hpp"
 
-#include <sys/sysinfo.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -106,19 +104,6 @@ std::optional<std::string> detect_local_gpu(const std::string& root) {
   for (const LocalGpu& gpu : local_gpus(root))
     if (gpu.profile) return gpu.profile;
   return std::nullopt;
-}
-
-core::Result<core::Bytes> machine_memory(const std::string& meminfo) {
-  std::ifstream file(meminfo);
-  struct sysinfo known {};             // MemTotal as well, where /proc is not mounted
-  if (!file.is_open() && meminfo == kMeminfo && ::sysinfo(&known) == 0)
-    return core::Bytes(static_cast<std::int64_t>(known.totalram) * known.mem_unit);
-  std::string key, unit;
-  std::int64_t kibibytes = 0;
-  while (file >> key >> kibibytes && std::getline(file, unit))
-    if (key == "MemTotal:" && unit == " kB" && kibibytes > 0) return core::kib(kibibytes);
-  return core::Problem{meminfo, "a line \"MemTotal: N kB\"", "none",
-                       "state gpu.memory and gpu.usable in a profile file of your own"};
 }
 
 }  // namespace hw_profiles

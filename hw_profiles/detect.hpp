@@ -27,9 +27,4 @@ std::vector<LocalGpu> local_gpus(const std::string& root = "/sys/bus/pci/devices
 // files vendor, device and class.
 std::optional<std::string> detect_local_gpu(const std::string& root = "/sys/bus/pci/devices");
 
-// Total memory of the machine, from a file in the format of /proc/meminfo; the kernel's own word
-// where that one is not there.
-inline constexpr std::string_view kMeminfo = "/proc/meminfo";
-core::Result<core::Bytes> machine_memory(const std::string& meminfo = std::string(kMeminfo));
-
 }  // namespace hw_profiles

@@ -13,6 +13,7 @@
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/json_reader.hpp"
+#include "core/machine_memory.hpp"
 #include "core/untrusted.hpp"
 #include "hw_profiles/detect.hpp"
 #include "hw_profiles/fields.hpp"
@@ -84,14 +85,16 @@ std::optional<Sourced> read_sourced(const Field& field, const core::Json& json,
 
 // The machine's own memory is fixed here, so that a plan keeps the figure it was made with.
 bool resolve_memory(Sourced& s, core::JsonReader& reader, const Field& field) {
-  const auto memory = machine_memory();
-  if (!memory.ok()) {
-    const core::Problem& p = memory.problems().front();
-    reader.problem(key_of(field), p.expected, p.found, p.fix);
+  const std::optional<core::MachineMemory> memory = core::machine_memory();
+  if (!memory) {
+    reader.problem(key_of(field), "a machine that says how much memory it has", "none is known",
+                   "state gpu.memory and gpu.usable in a profile file of your own");
     return false;
   }
-  s.text = quantity_text(static_cast<double>(memory->value()), Kind::bytes);
-  s.source = "MemTotal in " + s.source;
+  s.text = quantity_text(static_cast<double>(memory->total.value()), Kind::bytes);
+  s.source = memory->bound.empty() ? "MemTotal in " + s.source
+                                   : fmt::format("{} of the machine that plans, less than MemTotal "
+                                                 "in its /proc/meminfo", memory->bound);
   return true;
 }
 

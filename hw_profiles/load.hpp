@@ -3,8 +3,8 @@
 // carries under "profile". A profile is checked whole: every missing field, unknown field, wrong
 // unit, value out of range and contradiction of a file is reported at once, each with its place.
 //
-// The host profile's memory is that of the machine that makes the plan (MemTotal of
-// /proc/meminfo); from a plan file it comes back as the figure that was planned with.
+// The host profile's memory is that of the machine that makes the plan (core/machine_memory.hpp);
+// from a plan file it comes back as the figure that was planned with.
 // Thread-safe; reads files, keeps no state.
 
 #include <string>

@@ -45,9 +45,4 @@ std::map<std::string, std::string> environment() {
   return e;
 }
 
-core::Bytes available_memory() {
-  const std::string text = line_of("/proc/meminfo", "MemAvailable");
-  return core::Bytes(std::strtoll(text.c_str(), nullptr, 10) * 1024);
-}
-
 }  // namespace exec

@@ -4,8 +4,6 @@
 #include <map>
 #include <string>
 
-#include "core/units.hpp"
-
 namespace exec {
 
 // What the ranks of a run are.
@@ -17,7 +15,5 @@ std::string device_text(int ranks, RanksAre what = RanksAre::threads);
 std::string host_name();
 // Compiler, BLAS, kernel, load when the run ended.
 std::map<std::string, std::string> environment();
-// MemAvailable; 0 where /proc/meminfo is not readable.
-core::Bytes available_memory();
 
 }  // namespace exec

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "core/machine_memory.hpp"
 #include "core/parse_units.hpp"
 #include "exec/host/work.hpp"
 #include "sim/program/replay.hpp"
@@ -39,7 +40,7 @@ core::Problems memory_problems(const program::Program& p, std::span<const int> h
               return std::ranges::binary_search(ranks, rank);
             });
   }
-  const core::Bytes have = available_memory();
+  const std::optional<core::MachineMemory> memory = core::machine_memory();
   core::Problem problem;
   const auto threads = static_cast<std::int64_t>(here.size());
   const core::Bytes addresses = need + (kProductBuffer + kBesideBuffers) * threads;
@@ -50,12 +51,14 @@ core::Problems memory_problems(const program::Program& p, std::span<const int> h
         core::to_text(addresses), core::to_text(addresses - need));
     return {problem};
   }
-  if (need <= have) return {};
+  if (!memory || !memory->available || need <= *memory->available) return {};
+  std::string bound;
+  if (!memory->bound.empty()) bound = fmt::format(" (its memory is bounded by {})", memory->bound);
   problem.statement = fmt::format(
-      "The plan needs {} for all ranks; this machine has {} free. Add --scale-down to run a small "
-      "job of the same strategy here, or plan for this machine: planner calibrate --backend host "
-      "--out me.json, then --gpu me.json.",
-      core::to_text(need), core::to_text(have));
+      "The plan needs {} for all ranks; this machine has {} free{}. Add --scale-down to run a "
+      "small job of the same strategy here, or plan for this machine: planner calibrate --backend "
+      "host --out me.json, then --gpu me.json.",
+      core::to_text(need), core::to_text(*memory->available), bound);
   return {problem};
 }
 

@@ -208,20 +208,6 @@ TEST_CASE("set replaces one number and its source, or nothing at all") {
   CHECK(p == before);
 }
 
-TEST_CASE("machine_memory reads MemTotal and refuses a file without it") {
-  const auto path = std::filesystem::temp_directory_path() /
-                    ("planner-meminfo-" + std::to_string(::getpid()));
-  std::ofstream(path) << "MemFree:   17 kB\nMemTotal:       24682416 kB\nMemAvailable: 9 kB\n";
-  const auto memory = machine_memory(path.string());
-  std::ofstream(path) << "MemFree:   17 kB\n";
-  const auto none = machine_memory(path.string());
-  std::filesystem::remove(path);
-  REQUIRE(memory.ok());
-  CHECK(memory->value() == 24682416LL * 1024);
-  CHECK_FALSE(none.ok());
-  CHECK_FALSE(machine_memory("/nowhere/meminfo").ok());
-}
-
 TEST_CASE("a profile names its node, another takes its place, and a plan carries it whole") {
   Profile p = *find_profile("rtx3090");
   CHECK(p.node.id == "geforce-box");
