@@ -85,7 +85,7 @@ function(planner_cuda_settings name)
   target_compile_options(${name} PRIVATE
     "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings>"
     "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-Werror>"
-    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=$<JOIN:${PLANNER_PLACES},$<COMMA>>>")
   set_target_properties(${name} PROPERTIES
     CUDA_ARCHITECTURES "${PLANNER_CUDA_ARCHITECTURES}"
     CUDA_RUNTIME_LIBRARY Static)

@@ -24,6 +24,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND PLANNER_HARDENING -fstack-clash-protection -fcf-protection=full)
 endif()
 
+# Binaries name sources by their place in the tree, or in the build, so that they do not depend on
+# where these stand.
+set(PLANNER_PLACES -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -ffile-prefix-map=${CMAKE_BINARY_DIR}/=)
+
 function(planner_compile_settings target)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL EXECUTABLE)         # libraries are so anyway
@@ -36,9 +40,7 @@ function(planner_compile_settings target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PLANNER_WARNINGS}>)
   target_compile_options(
     ${target} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:${PLANNER_CLANG}>")
-  # Binaries name sources by their place in the tree, so that they do not depend on where it stands.
-  target_compile_options(
-    ${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PLANNER_PLACES}>)
   if(PLANNER_UNITY)  # GCC takes what a batch includes for headers
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
