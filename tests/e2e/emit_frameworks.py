@@ -4,10 +4,9 @@ same job: degrees, batches, recomputation, clipping, parameters. DeepSpeed train
 usage: emit_frameworks.py BIN_FOLDER, in an empty folder.
 
 PLANNER_FRAMEWORKS_PYTHON: an interpreter that has the packages (default: python3). PLANNER_MEGATRON,
-PLANNER_MEGATRON_BRIDGE, PLANNER_NANOTRON: checkouts, where these are not installed. Last seen with torch 2.15, accelerate 1.15.0, deepspeed
-0.19.8, torchtitan 0.3.0, axolotl 0.19.0, llamafactory 0.9.5, Megatron-LM d98e8a6,
-Megatron-Bridge 067f987, nanotron 2411b02. What is not
-there is skipped by name; nothing there at all: exit 77."""
+PLANNER_MEGATRON_BRIDGE, PLANNER_NANOTRON: checkouts, where these are not installed. frameworks.txt
+has the versions that it was last run with. What is not there is skipped by name; nothing there at all:
+exit 77."""
 import json
 import os
 import pathlib
