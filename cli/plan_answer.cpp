@@ -2,10 +2,13 @@
 // other frameworks make of the same job.
 #include <array>
 
+#include <fmt/format.h>
+
 #include "cli/plan_options.hpp"
 #include "cli/price_option.hpp"
 #include "core/parallel.hpp"
 #include "planner/search/released.hpp"
+#include "reports/emit/emit.hpp"
 
 namespace cli {
 
@@ -34,6 +37,21 @@ static planner::OtherFramework in_framework(const PlanOptions& options, std::str
   return other;
 }
 
+// A plan that emit would refuse for its framework says so at once: it is a prediction alone.
+static void tell_what_emit_lacks(planner::Plan& plan) {
+  const std::string_view name = reports::emit::name_of(plan);
+  if (name.empty() || !plan.chosen) return;
+  const auto launch = reports::emit::launch_of(plan, *plan.chosen, name);
+  if (launch.ok()) return;
+  const core::Problem& first = launch.problems().front();
+  // The first, since a page shows few.
+  plan.assumptions.insert(
+      plan.assumptions.begin(),
+      fmt::format("no launch file can be written of this plan: planner emit --for {} expects {}, "
+                  "and finds {}",
+                  name, first.expected, first.found));
+}
+
 core::Result<planner::Plan> plan_of(const PlanOptions& options,
                                     const std::vector<planner::Request>& requests) {
   const planner::Request& first = requests.front();
@@ -59,6 +77,7 @@ core::Result<planner::Plan> plan_of(const PlanOptions& options,
   }
   plan->other_frameworks = std::move(others);
   plan->released = planner::released_by(first, *plan);
+  tell_what_emit_lacks(*plan);
   return plan;
 }
 

@@ -44,17 +44,9 @@ std::string_view newest_feature(const ModelSpec& spec, std::int64_t seq_len) {
   return found;
 }
 
-static bool has_layers_of(Family family, const ModelSpec& spec, std::int64_t seq_len) {
-  return spec.family == family && spec.kinds.empty() && spec.variants.experts == 0 &&
-         spec.variants.token_features == 0 && newest_feature(spec, seq_len).empty();
-}
-
 bool has_llama_layers(const ModelSpec& spec, std::int64_t seq_len) {
-  return has_layers_of(Family::llama, spec, seq_len);
-}
-
-bool has_gpt2_layers(const ModelSpec& spec, std::int64_t seq_len) {
-  return has_layers_of(Family::gpt2, spec, seq_len);
+  return spec.family == Family::llama && spec.kinds.empty() && spec.variants.experts == 0 &&
+         spec.variants.token_features == 0 && newest_feature(spec, seq_len).empty();
 }
 
 }  // namespace models

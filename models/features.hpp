@@ -15,7 +15,4 @@ std::string_view newest_feature(const ModelSpec& spec, std::int64_t seq_len);
 // Whether all its layers are Llama 3's, whatever their sizes.
 bool has_llama_layers(const ModelSpec& spec, std::int64_t seq_len);
 
-// The same of GPT-2's layers.
-bool has_gpt2_layers(const ModelSpec& spec, std::int64_t seq_len);
-
 }  // namespace models

@@ -21,12 +21,8 @@ struct Fact {
   std::string_view name, value;
 };
 
-std::int64_t tokens_of(const Request& r) {
-  return r.job.seq_len > 0 ? r.job.seq_len : default_seq_len(r.model, r.job);
-}
-
 std::array<Fact, 2> facts_of(const Request& r) {
-  const std::int64_t tokens = tokens_of(r);
+  const std::int64_t tokens = r.job.seq_len > 0 ? r.job.seq_len : default_seq_len(r.model, r.job);
   const std::optional<Recipe> recipe = resolve_recipe(r.job.recipe, r.job.precision);
   const bool keeps_copy = recipe && recipe->has_master && r.job.lora_rank == 0;
   return {{{"model", models::has_llama_layers(r.model, tokens) ? "llama3" : "other"},
@@ -44,28 +40,6 @@ Condition condition_of(const Runs& runs, std::span<const Fact> facts) {
       return where.substr(fact.name.size() + 1) == fact.value ? Condition::holds
                                                               : Condition::fails;
   return Condition::strategy;
-}
-
-// A plan within a plan says it once.
-void assume(Request& request, std::string told) {
-  if (std::ranges::find(request.assumptions, told) == request.assumptions.end())
-    request.assumptions.push_back(std::move(told));
-}
-
-// "model": the layers that emit can write for the framework. Others get a prediction alone.
-core::Status tell_of_model(Request& request, const Runs& runs) {
-  const std::int64_t tokens = tokens_of(request);
-  const bool llama = runs.values == "llama3";
-  if (!llama && runs.values != "gpt2")
-    return core::Problem{"framework.runs model", "llama3 or gpt2", runs.values, ""};
-  const bool has = llama ? models::has_llama_layers(request.model, tokens)
-                         : models::has_gpt2_layers(request.model, tokens);
-  if (has) return core::Done{};
-  assume(request, fmt::format("for framework {} planner emit writes models of {}'s layers alone "
-                              "({}): of {} there is this prediction, and no launch file",
-                              request.profile.framework.id, llama ? "Llama 3" : "GPT-2",
-                              runs.source, request.model.name));
-  return core::Done{};
 }
 
 // Tensor ranks with a key head each.
@@ -88,11 +62,6 @@ core::Result<Request> within_framework(Request request) {
   // What is said of this model or job replaces what is said of all.
   for (const bool by_facts : {false, true}) {
     for (const Runs& runs : framework.runs) {
-      if (runs.key == "model") {
-        if (const core::Status told = tell_of_model(request, runs); !told.ok())
-          return told.problems();
-        continue;
-      }
       const Condition condition = condition_of(runs, facts);
       const bool is_fact = condition == Condition::holds || condition == Condition::fails;
       if (is_fact != by_facts || condition == Condition::fails) continue;
@@ -105,10 +74,12 @@ core::Result<Request> within_framework(Request request) {
     }
   }
   if (!narrowed.empty()) {
-    assume(request,
-           fmt::format("framework {} divides the layers of Llama 3 alone without code of yours, so "
-                       "of {} only what needs none is searched: pin {} to plan for more",
-                       framework.id, request.model.name, fmt::join(narrowed, ", ")));
+    std::string told = fmt::format(
+        "framework {} divides the layers of Llama 3 alone without code of yours, so of {} only "
+        "what needs none is searched: pin {} to plan for more",
+        framework.id, request.model.name, fmt::join(narrowed, ", "));
+    if (std::ranges::find(request.assumptions, told) == request.assumptions.end())
+      request.assumptions.push_back(std::move(told));   // a plan within a plan says it once
   }
   if (says_tensor || framework.shares_key_heads.value_or(false)) return request;
   if (const core::Status done = limit_to_key_heads(request); !done.ok()) return done.problems();

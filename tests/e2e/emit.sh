@@ -120,6 +120,13 @@ if [[ $code -ne 2 ]]; then fail "a name of two lines was taken: exit $code"; fi
 grep -q 'named.json:1:.* /name: expected a text without control characters' err.txt ||
   fail "the name's place is not said: $(cat err.txt)"
 
+# A plan for a framework says at once what emit would refuse.
+"$planner" --model gpt2-1.5b --gpus 8xh100 --framework nanotron --out other.json >page.txt
+tr -s ' \n' ' ' <page.txt | grep -q 'no launch file can be written of this plan: planner emit --for nanotron' ||
+  fail "not said with the plan: $(cat page.txt)"
+refused 'a plain model of family llama' other.json --for nanotron
+"$planner" --model llama3-8b --gpus 8xh100 --framework nanotron --full >page.txt
+if grep -q 'no launch file' page.txt; then fail 'said of a plan that emit writes'; fi
 refused 'sharding=zero3' sharded.json --for megatron
 sed 's/"checkpoint": "none"/"checkpoint": "every_k"/; s/"checkpoint_every": [0-9]*/"checkpoint_every": 0/' \
   stages.json >nothing.json

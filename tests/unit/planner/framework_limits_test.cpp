@@ -191,22 +191,3 @@ TEST_CASE("DeepSpeed keeps wide gradients of all parameters where it shards no g
   CHECK(large.chosen->strategy.sharding == Sharding::zero3);
   CHECK(large.chosen->strategy.offload.empty());
 }
-
-TEST_CASE("a plan for a framework says at once whether the model can be written for it") {
-  const auto assumed = [](const std::string& framework, const std::string& model) {
-    const auto within = within_framework(asked_of(framework, model));
-    if (!within.ok()) FAIL(core::to_text(within.problems()));
-    return std::ranges::count_if(within->assumptions, [](const std::string& a) {
-      return a.find("no launch file") != std::string::npos;
-    });
-  };
-  CHECK(assumed("nanotron", "llama2-13b") == 0);
-  CHECK(assumed("nanotron", "mixtral-8x7b") == 1);
-  CHECK(assumed("nanotron", "gpt2-1.5b") == 1);
-  CHECK(assumed("llmc", "gpt2-1.5b") == 0);
-  CHECK(assumed("llmc", "llama2-13b") == 1);
-  CHECK(assumed("megatron_core", "mixtral-8x7b") == 0);
-  Request asked = asked_of("nanotron");
-  asked.profile.framework.runs.push_back({"model", "bert", "test"});
-  CHECK(within_framework(asked).problems().at(0).expected == "llama3 or gpt2");
-}
