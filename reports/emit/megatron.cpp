@@ -98,8 +98,11 @@ void add_model(Options& o, const Question& q) {
   o.add("--normalization", v.norm == models::Norm::rms_norm ? "RMSNorm" : "LayerNorm");
   o.add("--norm-epsilon", m.layer_norm_epsilon);
   o.add_if(v.ffn == models::Ffn::swiglu, "--swiglu");
-  o.add_if(!v.ffn_bias, "--disable-bias-linear");
-  o.add_if(!v.ffn_bias && v.qkv_bias, "--add-qkv-bias");
+  o.add_if(v.ffn == models::Ffn::clamped_swiglu,
+           "--quick-geglu --glu-linear-offset 1.0 --activation-func-clamp-value 7.0");
+  o.add_if(v.sinks, "--softmax-type learnable");
+  o.add_if(!has_biases(v), "--disable-bias-linear");
+  o.add_if(!has_biases(v) && v.qkv_bias, "--add-qkv-bias");
   o.add_if(v.qk_norm == models::QkNorm::heads, "--qk-layernorm");
   o.add_if(!m.tied_embeddings, "--untie-embeddings-and-output-weights");
   if (v.experts > 0) {

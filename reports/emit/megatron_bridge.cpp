@@ -99,7 +99,8 @@ Code model_of(const Question& q) {
   const MegatronLayers layers = megatron_layers(m);
   const models::Variants& v = layers.variants;
   const bool rotary = v.position_kind == models::Positions::rotary;
-  const bool gated = v.ffn == models::Ffn::swiglu, latent = v.kv_rank > 0;
+  const bool clamped = v.ffn == models::Ffn::clamped_swiglu, latent = v.kv_rank > 0;
+  const bool gated = v.ffn == models::Ffn::swiglu || clamped;
   PythonArguments a;
   a.set("num_layers", models::layers_of(m));
   a.set("hidden_size", m.hidden);
@@ -121,8 +122,14 @@ Code model_of(const Question& q) {
   a.set("normalization", word(v.norm == models::Norm::rms_norm ? "RMSNorm" : "LayerNorm"));
   a.set("layernorm_epsilon", m.layer_norm_epsilon);
   a.set("gated_linear_unit", gated);
-  a.set_code("activation_func", Code::own(gated ? "F.silu" : "F.gelu"));
-  a.set("add_bias_linear", v.ffn_bias);
+  a.set_code("activation_func",
+             Code::own(clamped ? "quick_gelu" : gated ? "F.silu" : "F.gelu"));
+  if (clamped) {
+    a.set("glu_linear_offset", 1.0);
+    a.set("activation_func_clamp_value", 7.0);
+  }
+  a.set_if(v.sinks, "softmax_type", word("learnable"));
+  a.set("add_bias_linear", has_biases(v));
   a.set("add_qkv_bias", v.qkv_bias);
   a.set("qk_layernorm", latent || v.qk_norm == models::QkNorm::heads);
   if (v.experts > 0) add_experts(a, layers, q.s);
@@ -131,7 +138,7 @@ Code model_of(const Question& q) {
   a.set("hidden_dropout", 0.0);
   a.set_code("attention_backend", code("AttnBackend.{}", Code::own(megatron_attention(q))));
   a.set("masked_softmax_fusion", q.job().attention != "unfused");
-  a.set("bias_activation_fusion", gated || v.ffn_bias);
+  a.set("bias_activation_fusion", gated || has_biases(v));
   a.set("bias_dropout_fusion", true);
   a.set("persist_layer_norm", true);
   a.set("apply_rope_fusion", rotary && !latent);
@@ -290,7 +297,8 @@ core::Result<Written> megatron_bridge(Question& q) {
   check_for_megatron(q);
   if (!q.problems.empty()) return q.problems;
   const MegatronLayers layers = megatron_layers(q.model());
-  const bool latent = layers.variants.kv_rank > 0, blocks = takes_blocks(layers);
+  const bool latent = layers.variants.kv_rank > 0, blocks = takes_blocks(layers),
+             clamped = layers.variants.ffn == models::Ffn::clamped_swiglu;
   Written written;
   written.notes = notes_for_megatron(q, kMegatronBridge);
   if (layers.variants.position_kind == models::Positions::learned &&
@@ -304,9 +312,12 @@ core::Result<Written> megatron_bridge(Question& q) {
                       literal(decay_of(q)), q.job().seq_len, q.model().vocab,
                       literal(maps_stages_before_data(q)),
                       Code::own(blocks ? "from functools import partial\n\n" : ""),
-                      Code::own(blocks ? "from megatron.core.models.gpt.gpt_layer_specs import "
-                                         "get_gpt_decoder_block_spec\n"
-                                       : ""));
+                      Code::own(clamped ? "from megatron.core.fusions.fused_bias_geglu import "
+                                          "quick_gelu\n"
+                                        : "") +
+                          Code::own(blocks ? "from megatron.core.models.gpt.gpt_layer_specs import "
+                                             "get_gpt_decoder_block_spec\n"
+                                           : ""));
   written.program = R"("$config" "$@")";
   written.file_name = "planned.py";
   written.place = "the folder of that file";

@@ -56,6 +56,8 @@ void copy_mixture(Variants& to, const Variants& from) {
   to.groups_per_token = from.groups_per_token;
   to.shared_ffn = from.shared_ffn;
   to.shared_gate = from.shared_gate;
+  to.router_bias = from.router_bias;
+  to.expert_bias = from.expert_bias;
 }
 
 // Without what patterns say.
@@ -72,6 +74,13 @@ bool has_gates_of_megatron(const Variants& v) {
 }
 
 }  // namespace
+
+bool has_biases(const Variants& v) { return v.experts > 0 ? v.expert_bias : v.ffn_bias; }
+
+bool are_biases_sayable(const Variants& v) {
+  const bool all = has_biases(v);
+  return v.output_bias == all && (v.qkv_bias || !all) && (v.experts == 0 || v.router_bias == all);
+}
 
 MegatronLayers megatron_layers(const models::ModelSpec& spec) {
   MegatronLayers all;
@@ -112,6 +121,8 @@ models::ModelSpec without_options(models::ModelSpec spec) {
     v.window = v.kv_rank = v.expert_groups = v.shared_ffn = 0;
     if (has_gates_of_megatron(v)) v.normalised_gates = true, v.scoring = none.scoring;
     v.gate_scale = none.gate_scale;
+    v.sinks = v.router_bias = v.expert_bias = false;
+    if (v.ffn == models::Ffn::clamped_swiglu) v.ffn = models::Ffn::swiglu;
   };
   strip(spec.variants);
   for (LayerKind& kind : spec.kinds) strip(kind.variants);

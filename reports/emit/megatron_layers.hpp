@@ -21,11 +21,17 @@ struct MegatronLayers {
   std::string mixtures, unrotated, windowed;
 };
 
+// Its linear layers have biases, those of experts and of routers too: Megatron has all or none,
+// and queries, keys and values beside none.
+bool has_biases(const models::Variants& v);
+bool are_biases_sayable(const models::Variants& v);
+
 // REQUIRES: check_spec accepts it.
 MegatronLayers megatron_layers(const models::ModelSpec& spec);
 
 // The model without what Megatron-LM has options for beyond GPT's and Llama's layers: windows,
-// latent attention, and how its experts are chosen and weighed.
+// latent attention, how its experts are chosen and weighed, and the sinks, clamped gates and biases
+// of gpt-oss.
 models::ModelSpec without_options(models::ModelSpec spec);
 
 }  // namespace reports::emit

@@ -60,6 +60,10 @@ void check_for_megatron(Question& q) {
             "residual=pre: Megatron's layers add attention first, then the feed-forward, each "
             "behind its norm", "");
   q.require(v.causal, "attention to later tokens", "a decoder, for pretrain_gpt.py", "");
+  q.require(are_biases_sayable(v), "biases of some linear layers",
+            "biases of all or of none, or of queries, keys and values alone", "");
+  q.require(v.ffn != models::Ffn::clamped_swiglu || v.experts > 0, "ffn=clamped_swiglu",
+            "clamped gates in experts alone", "");
   q.require(!v.embedding_norm, "embedding_norm", "embeddings without a norm", "");
   q.require(v.position_kind == models::Positions::learned ||
                 v.position_kind == models::Positions::rotary,
@@ -145,6 +149,8 @@ std::vector<std::string> notes_for_megatron(const Question& q, const MegatronWor
     all.push_back(fmt::format("recipe {}: Megatron keeps weights in 16 bits and a master copy of "
                               "them, as recipe megatron does",
                               q.recipe.name));
+  if (megatron_layers(q.model()).variants.sinks)
+    all.push_back("sinks and clamped gates of gpt-oss: Megatron Core of August 2025 or later");
   if (models::has_experts(q.model()))
     all.push_back(fmt::format("{} gives each expert as many tokens, as the plan counts them: "
                               "remove it to train",

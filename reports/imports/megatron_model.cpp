@@ -32,7 +32,13 @@ void read_variants(Settings& s, models::ModelSpec& spec) {
   v.norm_bias = !rms;
   spec.layer_norm_epsilon = s.number("--norm-epsilon", kModel).value_or(1e-5);
   const bool geglu = s.flag("--quick-geglu", kModel);
-  v.ffn = s.flag("--swiglu", kModel) ? Ffn::swiglu : geglu ? Ffn::geglu : Ffn::gelu;
+  const bool clamped = s.number("--activation-func-clamp-value", kModel).has_value();
+  s.number("--glu-linear-offset", kModel);  // gpt-oss adds it beside its clamp
+  v.ffn = s.flag("--swiglu", kModel) ? Ffn::swiglu
+          : geglu                    ? (clamped ? Ffn::clamped_swiglu : Ffn::geglu)
+                                     : Ffn::gelu;
+  const auto softmax = s.one_of("--softmax-type", kModel, {"vanilla", "off-by-one", "learnable"});
+  v.sinks = softmax == "learnable";
   spec.activation = s.flag("--squared-relu", kModel) ? Activation::relu_squared
                                                      : Activation::gelu_tanh;
   const bool bare = s.flag("--disable-bias-linear", kModel);
@@ -123,7 +129,7 @@ void set_patterns(Facts& f, models::ModelSpec& spec, std::int64_t expert_ffn) {
     models::LayerKind kind{mixture ? "moe" : "dense", mixture ? expert_ffn : spec.ffn_hidden,
                            spec.variants};
     if (mixture) {                     // their biases have a name of their own
-      kind.variants.expert_bias = kind.variants.ffn_bias;
+      kind.variants.expert_bias = kind.variants.router_bias = kind.variants.ffn_bias;
       kind.variants.ffn_bias = false;
     } else {
       const models::Variants none;

@@ -127,6 +127,14 @@ tr -s ' \n' ' ' <page.txt | grep -q 'no launch file can be written of this plan:
 refused 'a plain model of family llama' other.json --for nanotron
 "$planner" --model llama3-8b --gpus 8xh100 --framework nanotron --full >page.txt
 if grep -q 'no launch file' page.txt; then fail 'said of a plan that emit writes'; fi
+# What is recommended can be written, where the host must hold what does not fit, too.
+for framework in deepspeed trainer; do
+  "$planner" --model command-r-35b --gpus 8xh100 --framework $framework --out large.json >page.txt
+  if grep -q 'no launch file' page.txt; then fail "$framework: $(cat page.txt)"; fi
+  target=$framework
+  if [[ $target == trainer ]]; then target=axolotl; fi
+  "$planner" emit large.json --for $target --quiet >large.txt 2>err.txt || fail "$target: $(cat err.txt)"
+done
 refused 'sharding=zero3' sharded.json --for megatron
 sed 's/"checkpoint": "none"/"checkpoint": "every_k"/; s/"checkpoint_every": [0-9]*/"checkpoint_every": 0/' \
   stages.json >nothing.json

@@ -166,8 +166,9 @@ check("deepspeed", [question(f"--model {model} --gpus 64", framework="deepspeed"
              framework="deepspeed") for text in (
         "--pin sharding=none", "--pin sharding=zero1", "--pin sharding=zero2 --clip 1", "--pin sharding=zero3")],
       launch=("-m", "torch.distributed.run", "--nproc-per-node", "2"))
-# Latent attention, sigmoid gates, groups of experts and shared experts: Megatron-LM has options for them.
-LATER_MIXTURES = ("deepseek-v2-lite", "glm-4.5-air", "qwen2-57b-a14b")
+# Latent attention, sigmoid gates, groups of experts and shared experts, sinks and clamped gates:
+# Megatron-LM has options for them.
+LATER_MIXTURES = ("deepseek-v2-lite", "glm-4.5-air", "qwen2-57b-a14b", "gpt-oss-20b")
 OVER_MEGATRON_CORE = [
     question(f"--model {model} --gpus 64", framework="megatron_core") for model in (*MODELS, *LATER_MIXTURES)] + [
     question("--model deepseek-v3 --gpus 512", framework="megatron_core"),

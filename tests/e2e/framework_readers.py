@@ -218,10 +218,12 @@ def megatron_bridge():
     at_start = dict(os.environ)
 
     def own_layers(model, vp_stage=None):
-        """Megatron's own layers, whose attention has no parameters: the one for latents is Transformer Engine's."""
+        """Megatron's own layers. Their attention has no parameters but sinks, and the one for latents is
+        Transformer Engine's: it is left out where there are no sinks."""
         spec = get_gpt_decoder_block_spec(model, False, model.normalization, vp_stage=vp_stage)
         for layer in spec.layer_specs:
-            layer.submodules.self_attention.submodules.core_attention = torch.nn.Identity
+            if model.softmax_type == "vanilla":
+                layer.submodules.self_attention.submodules.core_attention = torch.nn.Identity
         return spec
 
     def count(model):

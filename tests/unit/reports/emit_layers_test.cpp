@@ -69,6 +69,28 @@ TEST_CASE("Megatron-LM gets latent attention, and how experts are chosen and wei
   }, "a model with scoring", "not known here"));
 }
 
+TEST_CASE("Megatron-LM gets sinks, clamped gates and the biases of experts") {
+  const auto experts_by = [](Plan&, Strategy& s) { s.sequence_parallel = true; };
+  const auto oss = emitted("gpt-oss-20b", "megatron", experts_by);
+  REQUIRE(oss.ok());
+  for (const char* option :
+       {"--quick-geglu --glu-linear-offset 1.0 --activation-func-clamp-value 7.0\n",
+        "--softmax-type learnable\n", "--window-size 127,0\n",
+        "--window-attn-skip-freq '([1]*1+[0]*1)*12'\n", "--kv-channels 64\n"})
+    CHECK((has(oss->text.text(), option) ? "" : option) == std::string());
+  CHECK_FALSE(has(oss->text.text(), "--disable-bias-linear"));
+  CHECK_FALSE(has(oss->text.text(), "--swiglu"));
+  const auto recipe = emitted("gpt-oss-20b", "megatron_bridge", experts_by);
+  REQUIRE(recipe.ok());
+  for (const char* line : {"activation_func=quick_gelu,", "softmax_type=\"learnable\",",
+                           "add_bias_linear=True,", "fused_bias_geglu import quick_gelu\n"})
+    CHECK((has(recipe->text.text(), line) ? "" : line) == std::string());
+  CHECK(is_refused("gpt-oss-20b", "megatron", [&](Plan& plan, Strategy& s) {
+    experts_by(plan, s);
+    for (models::LayerKind& kind : plan.model.kinds) kind.variants.router_bias = false;
+  }, "biases of some linear layers", "of all or of none"));
+}
+
 TEST_CASE("Megatron-LM gets windows of attention, in all layers or in some") {
   const auto all = emitted("mistral-7b", "megatron");
   REQUIRE(all.ok());
