@@ -6,8 +6,6 @@
 #include <fstream>
 #include <string_view>
 
-#include "core/read_number.hpp"
-
 namespace core {
 namespace {
 

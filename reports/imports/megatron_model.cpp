@@ -32,8 +32,9 @@ void read_variants(Settings& s, models::ModelSpec& spec) {
   v.norm_bias = !rms;
   spec.layer_norm_epsilon = s.number("--norm-epsilon", kModel).value_or(1e-5);
   const bool geglu = s.flag("--quick-geglu", kModel);
-  const bool clamped = s.number("--activation-func-clamp-value", kModel).has_value();
-  s.number("--glu-linear-offset", kModel);  // gpt-oss adds it beside its clamp
+  // gpt-oss's gates; a clamp of SwiGLU stays a setting that is named as not read.
+  const bool clamped = geglu && s.number("--activation-func-clamp-value", kModel).has_value();
+  if (clamped) s.number("--glu-linear-offset", kModel);
   v.ffn = s.flag("--swiglu", kModel) ? Ffn::swiglu
           : geglu                    ? (clamped ? Ffn::clamped_swiglu : Ffn::geglu)
                                      : Ffn::gelu;

@@ -105,8 +105,9 @@ class SnapshotReader {
       return core::Problem{name_, fmt::format("peaks of at most {} bytes", kMostBytes), "more",
                            "dump the snapshot again"};
     if (devices_.size() > 1)
-      log.notes.push_back(fmt::format("Of {} GPUs in it this is the one with most memory, {}.",
-                                      devices_.size(), number));
+      log.notes.push_back(fmt::format(
+          "The snapshot has {} GPUs; this is GPU {}, which has the most memory.", devices_.size(),
+          number));
     if (device.events > 0) {
       log.allocated = core::Bytes(std::llround(device.allocated_peak));
       log.reserved = core::Bytes(std::llround(device.reserved_peak));

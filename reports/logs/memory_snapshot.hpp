@@ -1,7 +1,7 @@
 #pragma once
 // A snapshot of PyTorch's allocator (torch.cuda.memory._dump_snapshot, torchtitan's
 // memory_snapshot, Megatron-LM's --record-memory-history) as a log without steps: what was
-// allocated and reserved at most, on the GPU of it with most. Pure; thread-safe.
+// allocated and reserved at most on the GPU that has the most memory in it. Pure; thread-safe.
 
 #include <string>
 #include <string_view>
