@@ -7,7 +7,7 @@ cd "$1"
 
 readonly kSystem='<(thread|filesystem|fstream|future|condition_variable|semaphore|csignal|unistd\.h|fcntl\.h|dlfcn\.h|poll\.h|sched\.h|sys/[a-z_]*\.h|linux/[a-z_]*\.h)>'
 # Replaced in the page, or compiled without it.
-readonly kInstead='^(core/(file|folder|parallel)\.cpp|core/thread\.hpp|hw_profiles/detect\.cpp|cli/(process|sandbox)\.cpp|reports/(fit|imports|logs)/.*)$'
+readonly kInstead='^(core/(file|folder|machine_memory|parallel)\.cpp|core/thread\.hpp|hw_profiles/detect\.cpp|cli/(process|sandbox)\.cpp|reports/(fit|imports|logs)/.*)$'
 
 # Sources of the library cli_questions, from its CMakeLists.txt.
 questions() {
