@@ -21,8 +21,8 @@ struct MegatronLayers {
   std::string mixtures, unrotated, windowed;
 };
 
-// Its linear layers have biases, those of experts and of routers too: Megatron has all or none,
-// and queries, keys and values beside none.
+// Whether linear layers have biases, those of experts and routers too. Megatron gives biases to all
+// of them, to none, or to queries, keys and values alone.
 bool has_biases(const models::Variants& v);
 bool are_biases_sayable(const models::Variants& v);
 
