@@ -8,9 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/result.hpp"
-#include "core/units.hpp"
-
 namespace hw_profiles {
 
 struct LocalGpu {

@@ -3,7 +3,6 @@
 #include <cblas.h>
 #include <sys/utsname.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <thread>

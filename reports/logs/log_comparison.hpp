@@ -1,6 +1,6 @@
 #pragma once
-// A training log beside a plan: its steps without the first ones, their median and spread, its
-// memory, and the plan's prediction with its interval. Pure; thread-safe.
+// Compares a training log with a plan: the log's steps without the first ones, their median and
+// spread, and its memory, against the plan's prediction with its interval. Pure; thread-safe.
 
 #include <optional>
 #include <string>
