@@ -56,8 +56,8 @@ int local_rank_of(const exec::Processes& control) {
 }
 
 // Of the smallest and of the largest call: sizes between them are nearer to these than to others'.
-// Channels stay NCCL's: it takes a tuner's number as it is, also where a communicator has fewer
-// (src/enqueue.cc of v2.28.9, ncclGetAlgoInfo).
+// Channels are the most that NCCL takes: fewer carry a small call (src/enqueue.cc,
+// scheduleCollTasksToPlan).
 void add_choices(int function, int ranks, const program::LibraryCalls& calls,
                  std::vector<exec::cuda::nccl::Choice>& choices) {
   const auto algorithm = exec::cuda::nccl::algorithm_from_name(calls.algorithm);
@@ -65,7 +65,17 @@ void add_choices(int function, int ranks, const program::LibraryCalls& calls,
   if (!algorithm || !protocol) return;
   for (const core::Bytes bytes : {calls.smallest, calls.largest})
     choices.push_back({function, ranks, std::max<std::int64_t>(bytes.value(), 1), *algorithm,
-                       *protocol, std::nullopt});
+                       *protocol,
+                       calls.channels > 0 ? std::optional(calls.channels) : std::nullopt});
+}
+
+// Some versions take a tuner's number of channels also where a communicator has fewer: it is made
+// with enough of them.
+std::map<int, int> channels_of(const std::vector<exec::cuda::nccl::Choice>& choices) {
+  std::map<int, int> most;
+  for (const exec::cuda::nccl::Choice& c : choices)
+    if (c.channels) most[c.ranks] = std::max(most[c.ranks], *c.channels);
+  return most;
 }
 
 // What the library is to run where it is to follow the plan; empty: what it likes.
@@ -166,8 +176,10 @@ core::Result<exec::RunRecord> run_over_nccl(exec::Processes& control, const plan
   const std::string affinity =
       exec::cuda::stay_near(exec::cuda::cpus_near((*api)->device().pci));
   auto topology = note_topology(**api, plan, control.rank() == 0);
-  const exec::cuda::PluginUse plugin(sibling("libplanner-nccl.so"), choices_of(plan, request));
+  const auto choices = choices_of(plan, request);
+  const exec::cuda::PluginUse plugin(sibling("libplanner-nccl.so"), choices);
   exec::cuda::NcclOptions options;
+  options.channels = channels_of(choices);
   options.ran = [&plugin] { return plugin.take(); };
   options.own_collectives = request.collectives == "own";
   options.deadline = request.deadline;

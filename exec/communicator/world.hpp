@@ -40,6 +40,10 @@ class World {
                                              int channel,
                                              MessageMemory& memory = host_message_memory());
 
+  // Whether every rank says yes. Every rank calls it, at the same point of its step. REQUIRES: one
+  // rank, or calls do not wait.
+  virtual bool everyone(bool yes) { return yes; }
+
   // Ends the world: every rank in a communicator call, now or later, throws Aborted with this
   // cause. The first cause stays.
   virtual void abort(int rank, const std::string& message) = 0;

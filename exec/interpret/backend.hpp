@@ -109,6 +109,8 @@ class Backend {
   // kept then.
   virtual std::string begin_recording() { return "this backend keeps no steps"; }
   virtual std::string end_recording() { return begin_recording(); }
+  // What was recorded, if anything was, is never replayed.
+  virtual void forget_recording() noexcept {}
   virtual void refill(const Operand& /*to*/, const void* /*from*/) {}
   virtual void replay(std::int64_t /*step*/, double /*learning_rate*/) {}
 

@@ -46,8 +46,8 @@ struct RunContext {
   planner::Quantization quantization = planner::Quantization::none;  // of frozen matrices
   BackendFactory backends{};           // empty: the host
   std::int64_t first = 0, steps = 1;
-  // Steps are kept by the backend once one has been given, and given again. REQUIRES: one rank, a
-  // schedule that flushes.
+  // Steps are kept by the backend once one has been given, and given again, by all ranks or by
+  // none. REQUIRES: a schedule that flushes; one rank, or calls that do not wait, and no servers.
   bool keeps_steps = false;
   std::optional<Training> training{};  // empty: the optimizer's defaults, all the time
   // By rank: its kernels on the host take so many times as long, at least once. Empty: they do not.
@@ -123,6 +123,8 @@ class Interpreter {
   void issue_all();
   // kept_steps.cpp
   bool keep_step();
+  std::string record_step();
+  void settle(CommunicatorStatistics& into);
   void repeat_step();
   void issue_block(const program::Call& call);
   // turns.cpp
@@ -237,6 +239,9 @@ class Interpreter {
     std::vector<Operand> args;
   };
   std::vector<HostWork> host_work_;    // of the kept step
+  CommunicatorStatistics traffic_of_kept_step_;
+  CommunicatorStatistics settled_;     // that channels no longer count
+  bool has_kept_step_ = false;
   KeptSteps kept_;
   bool keeping_ = false;               // work goes to the backend's recording
   bool repeating_ = false;             // loads refill what is kept

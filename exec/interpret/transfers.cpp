@@ -91,7 +91,7 @@ Communicator& Interpreter::communicator_of(const Action& a) {
 }
 
 CommunicatorStatistics Interpreter::statistics() const {
-  CommunicatorStatistics all;
+  CommunicatorStatistics all = settled_;
   for (const auto& c : channels_) all.merge(c->statistics());
   for (const CommunicatorStatistics& c : copies_) all.merge(c);
   return all;

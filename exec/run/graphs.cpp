@@ -11,17 +11,20 @@ std::string why_no_graphs(const program::Program& program, const planner::Candid
                           const RunOptions& options, std::int64_t resumed) {
   if (options.graphs == Graphs::off) return "--graphs off";
   if (options.platform == nullptr) return "the host has none";
-  if (options.processes != nullptr && program.mesh.ranks() > 1)
-    return "calls of a communication library are not kept";
-  if (program.mesh.ranks() > 1) return "ranks that share a GPU wait for each other on the host";
-  if (program::serves_beside(program.classes.front()))
-    return "the rank's server works beside its steps";
+  const bool several = program.mesh.ranks() > 1;
+  if (several && options.processes == nullptr)
+    return "ranks that share a GPU wait for each other on the host";
+  if (several && options.processes->calls_wait())
+    return "messages of --communicator " + options.processes->name() + " pass through the host";
+  if (program.servers > 0) return "what parameter servers answer leaves beside the steps";
   if (!program.classes.front().schedule.flushes)
     return "passes of several steps are under way at once";
   if (options.steps - resumed < kFewestSteps)
     return "fewer than " + std::to_string(kFewestSteps) + " steps";
   if (options.graphs == Graphs::automatic && !candidate.time.launch_bound)
     return "the step is not launch-bound by its prediction";
+  if (options.graphs == Graphs::automatic && several)
+    return "several GPUs have not run any yet: --graphs on keeps steps";
   return {};
 }
 
@@ -31,7 +34,9 @@ core::Problems graph_problems(const program::Program& program, const planner::Ca
   const std::string why = why_no_graphs(program, candidate, options, resumed);
   if (why.empty()) return {};
   return {{"--graphs on",
-           "one rank on --backend cuda, at least " + std::to_string(kFewestSteps) + " --steps", why,
+           "--backend cuda with one rank or --communicator nccl, at least " +
+               std::to_string(kFewestSteps) + " --steps",
+           why,
            "use --graphs auto"}};
 }
 

@@ -44,6 +44,13 @@ class Communicators {
   core::Bytes bytes_{};
 };
 
+// Pairs of a worker and a server on two ranks that a rank of this class is one of.
+int server_pairs(const program::Program& p, const program::RankClass& k) {
+  const int itself = p.servers_colocated ? 1 : 0;
+  const int as_worker = k.is_worker ? p.servers - (k.is_server ? itself : 0) : 0;
+  return as_worker + (k.is_server ? p.mesh.data - itself : 0);
+}
+
 // Of point-to-point messages.
 bool sums(Group group) { return group != Group::next && group != Group::previous; }
 
@@ -67,10 +74,19 @@ core::Bytes communicator_bytes(const program::Mesh& mesh, program::GroupSet grou
   return all.bytes();
 }
 
+core::Bytes communicator_bytes(const program::Program& program, const program::RankClass& k,
+                               const hw_profiles::Profile& profile) {
+  Communicators pairs(profile);
+  for (int i = program.servers > 0 ? server_pairs(program, k) : 0; i > 0; --i) pairs.add(2, false);
+  return pairs.bytes() + communicator_bytes(program.mesh, groups_of(program, k), profile);
+}
+
 program::GroupSet groups_of(const program::Program& program, const program::RankClass& k) {
   program::GroupSet groups;
   for (const program::Transfer& t : k.transfers)
-    if (program.mesh.group_size(t.group) > 1) groups.add(t.group);
+    if (program.mesh.group_size(t.group) > 1 &&
+        (program.servers == 0 || t.algorithm != program::Algorithm::parameter_server))
+      groups.add(t.group);
   return groups;
 }
 
@@ -85,7 +101,7 @@ core::Bytes overhead_bytes(const program::Mesh& mesh, program::GroupSet groups,
 
 core::Bytes overhead_bytes(const program::Program& program, const program::RankClass& k,
                            const hw_profiles::Profile& profile) {
-  return overhead_bytes(program.mesh, groups_of(program, k), profile);
+  return workspace_bytes(profile) + profile.gpu.context + communicator_bytes(program, k, profile);
 }
 
 }  // namespace planner

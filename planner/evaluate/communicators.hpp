@@ -22,7 +22,13 @@ namespace planner {
 core::Bytes communicator_bytes(const program::Mesh& mesh, program::GroupSet groups,
                                const hw_profiles::Profile& profile);
 
-// The groups of more than one rank that a class communicates in.
+// Of a rank of this class. A parameter server and a worker on another rank have a communicator for
+// pushes and one for replies, each of which connects one way: together as much as a ring or tree.
+core::Bytes communicator_bytes(const program::Program& program,
+                               const program::RankClass& rank_class,
+                               const hw_profiles::Profile& profile);
+
+// The groups of more than one rank that a class communicates in, but for pushes and replies.
 program::GroupSet groups_of(const program::Program& program, const program::RankClass& rank_class);
 
 // Of matrix products, and what the framework's libraries hold.

@@ -74,7 +74,7 @@ MemoryTerms terms_of(const program::Program& program, const program::RankClass& 
   m.reserved = replay.reserved;
   m.workspace = workspace_bytes(profile);
   m.context = profile.gpu.context;
-  m.communicators = communicator_bytes(program.mesh, groups_of(program, k), profile);
+  m.communicators = communicator_bytes(program, k, profile);
   m.host = program::host_bytes(k);
   m.waiting = waiting_rows(program, k, profile);
   m.device = m.reserved + m.waiting + m.workspace + m.context + m.communicators;

@@ -45,6 +45,7 @@ struct CommOf {
   std::string name;                    // of all its ends
   int rank = 0, ranks = 1;
   int splits = 0;
+  int channels = 0;
   std::mutex asking;                   // one at a time asks how far it is
   std::mutex mutex;                    // guards what follows
   Result state = kSuccess;             // as ncclCommGetAsyncError tells
@@ -64,3 +65,12 @@ struct CommOf {
 };
 
 }  // namespace exec::cuda::nccl
+
+namespace fake_nccl {
+
+// An end that is aborted no longer reaches any memory (memory.cpp).
+void let_go(exec::cuda::nccl::CommOf& comm);
+
+}  // namespace fake_nccl
+
+#define FAKE_NCCL extern "C" __attribute__((visibility("default")))

@@ -22,6 +22,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -52,10 +53,14 @@ using fake_nccl::Work;
 
 // ---- giving work to streams
 
+// Where the stream's work is kept as a graph, a call is given whenever the graph is launched.
 void meet(void* stream, std::unique_ptr<Work> work) {
   using Way = void (*)(void*, const planner_twin_meeting*);
+  using Keeps = int (*)(void*);
   static const Way way = reinterpret_cast<Way>(::dlsym(RTLD_DEFAULT, "planner_twin_meet"));
-  if (way == nullptr) std::abort();    // no twin in this binary
+  static const Keeps keeps = reinterpret_cast<Keeps>(::dlsym(RTLD_DEFAULT, "planner_twin_keeps"));
+  if (way == nullptr || keeps == nullptr) std::abort();  // no twin in this binary
+  if (keeps(stream) == 0) work->give();
   const planner_twin_meeting calls{
       work.release(),
       [](void* self) { return static_cast<int>(static_cast<Work*>(self)->may_begin()); },
@@ -64,7 +69,12 @@ void meet(void* stream, std::unique_ptr<Work> work) {
       [](void* self) { static_cast<Work*>(self)->finish(); },
       [](void* self) { return static_cast<Work*>(self)->board_now(); },
       [](void* self, std::uint64_t then) { static_cast<Work*>(self)->stuck(then); },
-      [](void* self) { delete static_cast<Work*>(self); }};
+      [](void* self) { delete static_cast<Work*>(self); },
+      [](void* self) {
+        Work* const next = static_cast<Work*>(self)->again();
+        next->give();
+        return static_cast<void*>(next);
+      }};
   way(stream, &calls);
 }
 
@@ -99,7 +109,7 @@ void connect(Comm comm, void* stream, const std::vector<Part>& parts) {
       bytes += kToSend + kToReceive;
     }
   }
-  bytes *= number("channels", 2);
+  bytes *= comm->channels;
   if (fresh && comm->ranks >= kFewestInSwitch)
     bytes += kNvlsChannel * comm->ranks * number("nvls", 0);
   if (bytes > 0) comm->memory_of = take(stream, bytes);
@@ -107,18 +117,10 @@ void connect(Comm comm, void* stream, const std::vector<Part>& parts) {
 }
 
 Result launch(Comm comm, void* stream, std::vector<Part> parts) {
-  std::int64_t call = 0;
   connect(comm, stream, parts);
-  for (const Part& p : parts) fake_nccl::tune_and_profile(*comm, p);
-  {
-    const std::scoped_lock lock(comm->device->mutex);
-    call = ++comm->device->given;
-    const bool sends = parts.size() == 1 && parts.front().kind == Part::Kind::send;
-    if (!sends || number("serial", 0) != 2) comm->device->under_way.push_back(call);
-    comm->calls.push_back(call);
-  }
-  if (comm->device->is_meant() && number("count", 0) == call) --parts.front().count;
-  meet(stream, std::make_unique<Work>(comm, std::move(parts), call));
+  for (const Part& p : parts)
+    if (!fake_nccl::tune_and_profile(*comm, p)) return kInvalidUsage;
+  meet(stream, std::make_unique<Work>(comm, std::move(parts)));
   return kSuccess;
 }
 
@@ -189,8 +191,10 @@ void begin_meeting(Comm comm, const std::string& claim) {
   });
 }
 
-std::mutex registering;
-std::map<void*, int> registered;        // memory: communicators that reach it
+int channels_of(const Config* config) {
+  const int least = config != nullptr && config->min_ctas != INT_MIN ? config->min_ctas : 0;
+  return std::max(least, static_cast<int>(number("channels", 2)));
+}
 
 bool is_sound(const Config* config) {
   return config == nullptr || (config->magic == kConfigMagic && config->size >= 40 &&
@@ -198,8 +202,6 @@ bool is_sound(const Config* config) {
 }
 
 }  // namespace
-
-#define FAKE_NCCL extern "C" __attribute__((visibility("default")))
 
 FAKE_NCCL Result ncclGetVersion(int* version) {
   *version = static_cast<int>(number("version", version_code(2, 28, 9)));
@@ -225,6 +227,7 @@ FAKE_NCCL Result ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int 
   (*comm)->name = "world";
   (*comm)->rank = rank;
   (*comm)->ranks = ranks;
+  (*comm)->channels = channels_of(config);
   int version = 0;
   ncclGetVersion(&version);
   begin_meeting(*comm, std::to_string(version) + " " + std::to_string(ranks));
@@ -249,6 +252,7 @@ FAKE_NCCL Result ncclCommSplit(Comm parent, int colour, int key, Comm* made, Con
     child = new CommOf;
     child->board = parent->board;
     child->device = parent->device;
+    child->channels = channels_of(config);
     child->name = split + "c" + std::to_string(colour);
   }
   // As NCCL does, it gives the new one when the split is over, and none before.
@@ -295,40 +299,6 @@ FAKE_NCCL Result ncclCommGetAsyncError(Comm comm, Result* state) {
   return kSuccess;
 }
 
-// The range that is registered, and with how many communicators: all must let go of it before it
-// goes, and no call may use other memory of the library.
-FAKE_NCCL Result ncclMemAlloc(void** memory, std::size_t bytes) {
-  static const auto allocate = reinterpret_cast<void* (*)(std::int64_t)>(
-      ::dlsym(RTLD_DEFAULT, "planner_twin_allocate"));
-  if (number("memory", 1) == 0) return kSystemError;
-  *memory = allocate(static_cast<std::int64_t>(bytes));
-  return kSuccess;
-}
-FAKE_NCCL Result ncclMemFree(void* memory) {
-  static const auto release =
-      reinterpret_cast<void (*)(void*)>(::dlsym(RTLD_DEFAULT, "planner_twin_release"));
-  const std::scoped_lock lock(registering);
-  if (registered[memory] != 0) std::abort();  // a communicator still reaches it
-  release(memory);
-  return kSuccess;
-}
-FAKE_NCCL Result ncclCommRegister(Comm comm, void* memory, std::size_t bytes, void** handle) {
-  const std::scoped_lock lock(comm->mutex, registering);
-  if (comm->aborted || !comm->going.empty() || bytes == 0) return kInvalidUsage;
-  ++registered[memory];
-  comm->registered.push_back(memory);
-  *handle = memory;
-  return kSuccess;
-}
-FAKE_NCCL Result ncclCommDeregister(Comm comm, void* handle) {
-  const std::scoped_lock lock(comm->mutex, registering);
-  const auto at = std::ranges::find(comm->registered, handle);
-  if (at == comm->registered.end()) return kInvalidArgument;
-  comm->registered.erase(at);
-  --registered[handle];
-  return kSuccess;
-}
-
 FAKE_NCCL Result ncclCommFinalize(Comm) { return kSuccess; }
 FAKE_NCCL Result ncclCommDestroy(Comm comm) {
   static const auto give_back = reinterpret_cast<void (*)(void*, std::int64_t)>(
@@ -340,10 +310,9 @@ FAKE_NCCL Result ncclCommDestroy(Comm comm) {
 }
 FAKE_NCCL Result ncclCommAbort(Comm comm) {
   {
-    const std::scoped_lock lock(comm->mutex, registering);
+    const std::scoped_lock lock(comm->mutex);
     comm->aborted = true;
-    for (void* memory : comm->registered) --registered[memory];
-    comm->registered.clear();
+    fake_nccl::let_go(*comm);
   }
   return ncclCommDestroy(comm);
 }

@@ -75,13 +75,13 @@ void detach_plugins(CommOf& comm) {
   comm.tuner = comm.profiler = nullptr;
 }
 
-void tune_and_profile(CommOf& comm, const Part& part) {
+bool tune_and_profile(CommOf& comm, const Part& part) {
   const Call* const call = call_of(part.kind);
-  if (call == nullptr) return;
+  if (call == nullptr) return true;
   const bool whole = call->function == kAllReduceCall || call->function == kBroadcastCall;
   const std::size_t bytes =
       part.count * size_of(part.type) * (whole ? 1 : static_cast<std::size_t>(comm.ranks));
-  int channels = static_cast<int>(number("channels", 2));
+  int channels = comm.channels;
   // Tree and ring alone, as between GPUs without NVLink's switch; tree is for all-reduce.
   float costs[kAlgorithms][kProtocols];
   for (auto& row : costs)
@@ -94,11 +94,16 @@ void tune_and_profile(CommOf& comm, const Part& part) {
   if (comm.tuner != nullptr)
     tuner()->choose(comm.tuner, call->function, bytes, 1, reinterpret_cast<float**>(costs),
                     kAlgorithms, kProtocols, 0, &channels);
+  if (channels > comm.channels) {
+    const std::scoped_lock lock(comm.mutex);
+    comm.error = "a tuner asks for more channels than the communicator has";
+    return false;
+  }
   int algorithm = 1, protocol = 0;
   for (int a = 0; a < kAlgorithms; ++a)
     for (int p = 0; p < kProtocols; ++p)
       if (costs[a][p] >= 0 && costs[a][p] < costs[algorithm][protocol]) algorithm = a, protocol = p;
-  if (comm.profiler == nullptr) return;
+  if (comm.profiler == nullptr) return true;
   // NCCL's own words are in capitals.
   static constexpr const char* kAlgorithmWords[] = {"TREE", "RING",      "COLLNET_DIRECT",
                                                     "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"};
@@ -112,6 +117,7 @@ void tune_and_profile(CommOf& comm, const Part& part) {
   void* handle = nullptr;
   if (profiler()->start(comm.profiler, &handle, &event) == kSuccess && handle != nullptr)
     profiler()->stop(handle);
+  return true;
 }
 
 }  // namespace fake_nccl

@@ -11,6 +11,7 @@ namespace fake_nccl {
 exec::cuda::nccl::Result attach_plugins(exec::cuda::nccl::CommOf& comm);
 void detach_plugins(exec::cuda::nccl::CommOf& comm);
 // Sends and receives have no algorithm: nothing is asked or told.
-void tune_and_profile(exec::cuda::nccl::CommOf& comm, const Part& part);
+// False: a plugin asks for what cannot be.
+bool tune_and_profile(exec::cuda::nccl::CommOf& comm, const Part& part);
 
 }  // namespace fake_nccl

@@ -51,8 +51,15 @@ Claim claim_at(const Board& board, const std::string& name) {
 
 }  // namespace
 
-Work::Work(Comm comm, std::vector<Part> parts, std::int64_t call)
-    : comm_(comm), parts_(std::move(parts)), call_(call) {
+void Work::give() {
+  {
+    const std::scoped_lock lock(comm_->device->mutex);
+    call_ = ++comm_->device->given;
+    const bool sends = parts_.size() == 1 && parts_.front().kind == Part::Kind::send;
+    if (!sends || number("serial", 0) != 2) comm_->device->under_way.push_back(call_);
+    comm_->calls.push_back(call_);
+  }
+  if (comm_->device->is_meant() && number("count", 0) == call_) --parts_.front().count;
   for (const Part& p : parts_) {
     const auto names = [&](int from, int to, std::int64_t n) {
       return comm_->name + ".p." + std::to_string(from) + "." + std::to_string(to) + "." +

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exec/cuda/nccl/abi.hpp"
@@ -26,8 +27,12 @@ struct Part {
 // The work of one communicator on one stream.
 class Work {
  public:
-  // call: which of this rank's calls it is, from 1.
-  Work(exec::cuda::nccl::Comm comm, std::vector<Part> parts, std::int64_t call);
+  Work(exec::cuda::nccl::Comm comm, std::vector<Part> parts)
+      : comm_(comm), parts_(std::move(parts)) {}
+  // It is the next call of this rank and of its communicator. Once, before anything below.
+  void give();
+  // The same call, not given.
+  Work* again() const { return new Work(comm_, parts_); }
 
   bool may_begin();
   void begin();
@@ -52,7 +57,7 @@ class Work {
   exec::cuda::nccl::Comm comm_;
   std::vector<Part> parts_;
   std::vector<std::string> names_;     // of files, by part
-  std::int64_t call_;
+  std::int64_t call_ = 0;              // which of this rank's calls it is, from 1
   bool held_ = false;                  // when it was last asked: a test may let it go at any moment
 };
 

@@ -3,6 +3,7 @@
 // NcclWorld of its own, over the fake library.
 
 #include <cstdlib>
+#include <functional>
 #include <mutex>
 #include <string>
 
@@ -39,15 +40,19 @@ inline const exec::cuda::CollectiveLibrary& fake_library() {
   return *opened.library;
 }
 
+using SeesTwin = std::function<void(exec::cuda::Twin& twin, int rank)>;
+
 // Runs every rank; throws the reason that the ranks agreed on, if one of them failed. seed: of the
-// orders of the twins' streams.
-inline Ranks nccl_ranks(const exec::cuda::NcclOptions& options, std::uint64_t seed) {
+// orders of the twins' streams. before, after: of every rank's steps, on its own thread.
+inline Ranks nccl_ranks(const exec::cuda::NcclOptions& options, std::uint64_t seed,
+                        const SeesTwin& before = {}, const SeesTwin& after = {}) {
   return [=](int ranks, const RankBody& body) {
     std::mutex mutex;
     std::string left;                  // what a twin was not given back
     const auto ended = tcp_ranks::run(ranks, [&](exec::TcpWorld& control) {
       exec::cuda::Twin twin(
           {.seed = seed * 64 + static_cast<std::uint64_t>(control.rank())});
+      if (before) before(twin, control.rank());
       {
         exec::cuda::NcclWorld world(control, twin, fake_library(), options);
         exec::cuda::CudaPlatform platform(twin, {},
@@ -56,6 +61,7 @@ inline Ranks nccl_ranks(const exec::cuda::NcclOptions& options, std::uint64_t se
           return platform.backend(p, k, rank);
         });
       }
+      if (after) after(twin, control.rank());
       if (twin.pending() + twin.leaked() > 0) {
         const std::scoped_lock lock(mutex);
         left = std::to_string(twin.pending()) + " works, " + std::to_string(twin.leaked()) +

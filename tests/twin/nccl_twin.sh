@@ -11,11 +11,9 @@ nccl() {
 
 # ---- what is recorded is what the host records ------------------------------------------------------
 # as_host RANKS PIN...: losses, memory and communication are those of threads on the host. The memory
-# that the library takes is the predicted one, but for servers; blocks of messages lie beside.
+# that the library takes is the predicted one; blocks of messages lie beside.
 as_host() {
   local unlike='workspace\|context\|device'
-  # Servers have a communicator for each direction to each worker; the prediction counts one group.
-  if [[ $* == *parameter_server* ]]; then unlike+='\|communicators'; fi
   plan plan.json "$@"
   "$planner" exec plan.json --steps 2 --quiet --out host.json >/dev/null
   PLANNER_FAKE_NCCL='channels=24 nvls=16' nccl plan.json --steps 2 --out nccl.json >/dev/null
@@ -73,6 +71,13 @@ plan plan.json 2 data=2 sharding=zero1
 kept_by plan.json by-library
 kept_by plan.json by-own --collectives own
 same_bits threads by-library 2
+# A step that is kept as a CUDA graph with its calls, and launched again.
+nccl plan.json --steps 4 --checkpoint-dir plainly --checkpoint-every 4 --graphs off >/dev/null
+nccl plan.json --steps 4 --checkpoint-dir kept --checkpoint-every 4 --graphs on --out kept.json >/dev/null
+grep -q '"graphs": "on: 2 of 4 steps"' kept.json || fail "$(grep graphs kept.json)"
+for r in 0 1; do
+  cmp "plainly/step-00000004/rank-000$r" "kept/step-00000004/rank-000$r" || fail "rank $r: other bits from a graph"
+done
 same_bits threads by-own 2
 plan four.json 4 data=4 sharding=zero2
 "$planner" exec four.json --backend cuda --quiet --steps 2 --checkpoint-dir threads-4 --checkpoint-every 2 >/dev/null
@@ -100,6 +105,8 @@ ran '| gradients.reduce_scatter.nccl.ring.count | \([0-9]*\) | \1 | as assumed |
 sed -i 's/"protocol": "[a-z0-9]*"/"protocol": "simple"/' plan.json
 ran '| gradients.reduce_scatter.nccl.simple.count | [1-9][0-9]* | 0 | other choice |'
 ran '| gradients.reduce_scatter.nccl.simple.count | \([1-9][0-9]*\) | \1 | as assumed |' --collectives plan
+# Nor does it take other channels than the plan assumes, though communicators have two by themselves.
+! grep 'expected NCCL to run' ran.txt || fail "not what the plan assumes: $(cat ran.txt)"
 [[ -z $(find . -maxdepth 1 -name 'planner-nccl-*') ]] || fail "a file of choices is left"
 expect 3 'expected no other tuner, found NCCL_TUNER_PLUGIN=theirs.so; unset it' \
   env NCCL_TUNER_PLUGIN=theirs.so "$planner" exec plan.json --backend cuda --communicator nccl \
@@ -163,7 +170,8 @@ expect 3 'none.so.*name its file with --nccl PATH' "$planner" exec plan.json --b
   --communicator nccl --nccl ./none.so --quiet
 plan async.json 2 data=2 grad_sync=parameter_server servers=2 server_mode=async
 expect 2 'server_mode=sync' nccl async.json
-expect 2 'are not kept' nccl plan.json --graphs on --steps 4
+plan served.json 2 data=2 grad_sync=parameter_server servers=2
+expect 2 'what parameter servers answer leaves' nccl served.json --graphs on --steps 4
 
 # ---- what goes wrong: one end, one reason -------------------------------------------------------------
 expect 3 'rank 1: .*an error that a test asked for; not over: nccl' \
@@ -172,13 +180,19 @@ expect 3 'rank [01]: .*index 0 of the communicator called .*, but index 1' \
   env PLANNER_FAKE_NCCL='rank=1 count=2' "${run[@]}"
 expect 3 'rank 0: nccl.* of .* (group 0,1, channel .*, call .*): invalid argument: a refusal' \
   env PLANNER_FAKE_NCCL='rank=0 refuse=4' "${run[@]}"
+# stalled CALL WHAT OPTION...
 stalled() {
-  PLANNER_FAKE_NCCL='rank=0 stall=3' "${run[@]}" --deadline 2 2>stalled.txt && return
+  PLANNER_FAKE_NCCL="rank=0 stall=$1" "${run[@]}" --deadline 2 "${@:3}" 2>stalled.txt && return
   local code=$?
-  grep -v 'rank 0: a step has taken half of its deadline of 2.00 s; not over: nccl' stalled.txt >&2
+  grep -v "rank 0: a step has taken half of its deadline of 2.00 s; not over: $2" stalled.txt >&2
   return $code
 }
-expect 3 'rank [01]: a step took longer than 2.00 s; not over: nccl.* (group 0,1, channel .*call' stalled
+expect 3 'rank [01]: a step took longer than 2.00 s; not over: nccl.* (group 0,1, channel .*call' stalled 3 nccl
+# Within a graph the call cannot be seen.
+graph='a step that was launched as a CUDA graph (--graphs off names the call)'
+expect 3 "rank [01]: a step took longer than 2.00 s; not over: $graph" stalled 30 "$graph" --steps 1000 --graphs on
+expect 3 "rank 1: .*an error that a test asked for; not over: $graph" \
+  env PLANNER_FAKE_NCCL='rank=1 error=30' "${run[@]}" --steps 1000 --graphs on
 expect 3 'rank [01]: .*a failure that a test asked for' env PLANNER_TWIN=launch=9:device "${run[@]}"
 begin_nccl() {
   "${run[@]}" --steps 100000 --checkpoint-dir "$1" >/dev/null 2>err.txt &

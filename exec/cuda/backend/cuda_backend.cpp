@@ -16,9 +16,21 @@ using program::Stream;
 
 namespace {
 
-constexpr std::size_t kBounceBytes = std::size_t{8} << 20;
+constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 // A mark is the number of a lane's timed event; lanes are told apart by a large step.
 constexpr double kLaneStep = 1LL << 40;
+
+// Of a range that is copied piece by piece.
+class Pieces {
+ public:
+  explicit Pieces(std::size_t bytes) : bytes_(bytes) {}
+  std::size_t count() const { return (bytes_ + kPieceBytes - 1) / kPieceBytes; }
+  std::size_t at(std::size_t i) const { return i * kPieceBytes; }
+  std::size_t size(std::size_t i) const { return std::min(kPieceBytes, bytes_ - at(i)); }
+
+ private:
+  std::size_t bytes_;
+};
 
 std::size_t bytes_of(const Operand& o) { return static_cast<std::size_t>(o.bytes().value()); }
 
@@ -67,7 +79,8 @@ void CudaBackend::open(const program::RankClass& rank_class, std::int64_t sample
     events += static_cast<std::size_t>(e.extent * e.slots);
   for (std::size_t i = 0; i < events; ++i) events_.push_back(api_.create_event(false));
   base_ = api_.create_event(true);
-  bounce_.data = static_cast<std::byte*>(api_.allocate_pinned(kBounceBytes));
+  bounce_.data = static_cast<std::byte*>(api_.allocate_pinned(2 * kPieceBytes));
+  for (EventHandle& e : bounced_) e = api_.create_event(false);
 }
 
 // Whatever was opened, in an order that asks nothing of what has failed.
@@ -83,6 +96,8 @@ void CudaBackend::close() noexcept {
   }
   for (EventHandle e : events_) api_.destroy(e);
   if (base_ != nullptr) api_.destroy(base_);
+  for (EventHandle e : bounced_)
+    if (e != nullptr) api_.destroy(e);
   for (const Pinned& p : pinned_) api_.release_pinned(p.data);
   if (bounce_.data != nullptr) api_.release_pinned(bounce_.data);
   if (host_range_ != nullptr) api_.release_pinned(host_range_);
@@ -137,23 +152,36 @@ std::byte* CudaBackend::scratch(Stream stream, std::size_t bytes) {
   return l.scratch;
 }
 
+// The two halves of the pinned block in turn: while the device copies one piece, the host copies
+// the other.
 void CudaBackend::write(void* to, const void* from, std::size_t bytes) {
   const StreamHandle stream = queue(Stream::compute).stream;
-  for (std::size_t at = 0; at < bytes; at += kBounceBytes) {
-    const std::size_t n = std::min(kBounceBytes, bytes - at);
-    std::memcpy(bounce_.data, static_cast<const std::byte*>(from) + at, n);
-    api_.copy_in(static_cast<std::byte*>(to) + at, bounce_.data, n, stream);
-    api_.synchronise(stream);
+  const Pieces pieces(bytes);
+  for (std::size_t i = 0; i < pieces.count(); ++i) {
+    if (i >= 2) api_.synchronise(bounced_[i % 2]);
+    std::byte* const half = bounce_.data + i % 2 * kPieceBytes;
+    std::memcpy(half, static_cast<const std::byte*>(from) + pieces.at(i), pieces.size(i));
+    api_.copy_in(static_cast<std::byte*>(to) + pieces.at(i), half, pieces.size(i), stream);
+    api_.record(bounced_[i % 2], stream);
   }
+  api_.synchronise(stream);
 }
 
 void CudaBackend::read(void* to, const void* from, std::size_t bytes) {
   const StreamHandle stream = queue(Stream::compute).stream;
-  for (std::size_t at = 0; at < bytes; at += kBounceBytes) {
-    const std::size_t n = std::min(kBounceBytes, bytes - at);
-    api_.copy_out(bounce_.data, static_cast<const std::byte*>(from) + at, n, stream);
-    api_.synchronise(stream);
-    std::memcpy(static_cast<std::byte*>(to) + at, bounce_.data, n);
+  const Pieces pieces(bytes);
+  const auto ask = [&](std::size_t i) {
+    if (i >= pieces.count()) return;
+    api_.copy_out(bounce_.data + i % 2 * kPieceBytes,
+                  static_cast<const std::byte*>(from) + pieces.at(i), pieces.size(i), stream);
+    api_.record(bounced_[i % 2], stream);
+  };
+  ask(0);
+  for (std::size_t i = 0; i < pieces.count(); ++i) {
+    ask(i + 1);
+    api_.synchronise(bounced_[i % 2]);
+    std::memcpy(static_cast<std::byte*>(to) + pieces.at(i), bounce_.data + i % 2 * kPieceBytes,
+                pieces.size(i));
   }
 }
 

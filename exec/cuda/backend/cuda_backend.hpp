@@ -85,6 +85,7 @@ class CudaBackend final : public Backend {
 
   std::string begin_recording() override;
   std::string end_recording() override;
+  void forget_recording() noexcept override;
   void refill(const Operand& to, const void* from) override;
   void replay(std::int64_t step, double learning_rate) override;
 
@@ -154,7 +155,7 @@ class CudaBackend final : public Backend {
   };
 
   void open_recording();
-  void forget_recording() noexcept;
+  void keep_work(bool keeps) noexcept;
   void open(const program::RankClass& rank_class, std::int64_t samples);
   void close() noexcept;
   Lane& lane(Stream stream);
@@ -196,7 +197,8 @@ class CudaBackend final : public Backend {
   std::vector<EventHandle> events_;            // by instance
   std::vector<Pinned> pinned_;
   std::size_t pinned_used_ = 0;                // of this step
-  Pinned bounce_;
+  Pinned bounce_;                      // two halves, and when each was last copied
+  std::array<EventHandle, 2> bounced_{};
   HeldSum held_;
   HeldProduct product_;
   HeldMax max_;

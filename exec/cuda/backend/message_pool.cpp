@@ -28,7 +28,7 @@ MessagePool::Block MessagePool::take(std::size_t size) {
     spares_.erase(spare);
     return block;
   }
-  Block made{nullptr, size, api_.create_event(false), false};
+  Block made{.capacity = size, .last_use = api_.create_event(false)};
   made.data = static_cast<std::byte*>(api_.allocate(pool_, size));
   blocks_[made.data] = made;
   made.fresh = true;
@@ -38,6 +38,12 @@ MessagePool::Block MessagePool::take(std::size_t size) {
 void MessagePool::give(std::byte* data) {
   const std::scoped_lock lock(mutex_);
   spares_.push_back(blocks_.at(data));
+  spares_.back().used = true;
+}
+
+void MessagePool::settle() noexcept {
+  const std::scoped_lock lock(mutex_);
+  for (Block& spare : spares_) spare.used = false;
 }
 
 EventHandle MessagePool::last_use(std::byte* data) {
@@ -64,7 +70,7 @@ void StreamMessages::combine(const std::byte* left, const std::byte* right, std:
 Message StreamMessages::blank(std::size_t size) {
   const MessagePool::Block block = pool_.take(size);
   if (block.fresh) made_ += core::Bytes(static_cast<std::int64_t>(block.capacity));
-  queue_().api.wait(queue_().stream, block.last_use);
+  if (block.used) queue_().api.wait(queue_().stream, block.last_use);
   Message message;
   using Place = decltype(message.bytes);  // shared_ptr: the pool owns it, this shares nothing
   message.bytes = Place(Place(), block.data);

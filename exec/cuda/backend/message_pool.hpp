@@ -24,12 +24,15 @@ class MessagePool {
     std::byte* data = nullptr;
     std::size_t capacity = 0;
     EventHandle last_use = nullptr;
+    bool used = false;                 // last_use was recorded since all uses were known to be over
     bool fresh = false;                // made for this call: of its rank's memory
   };
   // A spare block of at least `size` bytes and not more than twice that, or a new one.
   Block take(std::size_t size);
   void give(std::byte* data);
   EventHandle last_use(std::byte* data);
+  // Every use so far is over, or kept as work that runs apart from all other: nobody waits for it.
+  void settle() noexcept;
 
  private:
   Api& api_;

@@ -35,13 +35,20 @@ void CudaBackend::open_recording() {
   r.hyper.reset();
 }
 
+// REQUIRES: every stream has done what it was given.
+void CudaBackend::keep_work(bool keeps) noexcept {
+  recording_.open = keeps;
+  device_.messages.settle();
+  if (device_.watch != nullptr) device_.watch->keeps(keeps);
+}
+
 std::string CudaBackend::begin_recording() {
   PLANNER_CHECK(!recording_.open && recording_.graph == nullptr, "one step is kept, once");
   try {
     open_recording();
     const StreamHandle origin = queue(Stream::compute).stream;
     api_.begin_capture(origin);
-    recording_.open = true;
+    keep_work(true);
     api_.record(recording_.ends[kOrigin], origin);
     for (std::size_t s = 0; s < lanes_.size(); ++s)
       if (lanes_[s] && s != kOrigin)
@@ -62,7 +69,7 @@ std::string CudaBackend::end_recording() {
       api_.record(recording_.ends[s], lanes_[s]->queue.stream);
       api_.wait(origin, recording_.ends[s]);
     }
-    recording_.open = false;
+    keep_work(false);
     recording_.graph = api_.end_capture(origin);
   } catch (const DeviceFailure& failure) {
     forget_recording();
@@ -72,8 +79,10 @@ std::string CudaBackend::end_recording() {
 }
 
 void CudaBackend::forget_recording() noexcept {
-  if (recording_.open) api_.abandon_capture(lanes_[kOrigin]->queue.stream);
-  recording_.open = false;
+  if (recording_.open) {
+    api_.abandon_capture(lanes_[kOrigin]->queue.stream);
+    keep_work(false);
+  }
   if (recording_.graph != nullptr) api_.destroy(recording_.graph);
   recording_.graph = nullptr;
 }
@@ -92,6 +101,7 @@ void CudaBackend::replay(std::int64_t step, double learning_rate) {
     api_.copy_in(recording_.numbers, recording_.pinned_numbers, sizeof(StepNumbers), origin);
   }
   api_.launch(recording_.graph, origin);
+  if (device_.watch != nullptr) device_.watch->launched(origin);
 }
 
 }  // namespace exec::cuda

@@ -75,6 +75,11 @@ void NcclWorld::remove(NcclCommunicator* communicator) { communicators_.erase(co
 void NcclWorld::abort(int rank, const std::string& message) { control_.abort(rank, message); }
 std::string NcclWorld::fail(const std::string& message) { return control_.fail(message); }
 
+bool NcclWorld::everyone(bool yes) {
+  return std::ranges::none_of(control_.exchange(yes ? "yes" : "no"),
+                              [](const std::string& said) { return said != "yes"; });
+}
+
 std::map<std::string, std::string> NcclWorld::environment() const {
   std::map<std::string, std::string> all = control_.environment();
   all["nccl"] = nccl_version_text(library_.version);
@@ -211,6 +216,11 @@ void NcclWorld::split(const std::vector<Key>& round) {
          : "ncclCommSplit for others";
   nccl::Comm& made = made_.emplace_back(nullptr);
   nccl::Config c = config();
+  if (in) {
+    const std::vector<int>& ranks = round[static_cast<std::size_t>(colour)].first;
+    const auto channels = options_.channels.find(static_cast<int>(ranks.size()));
+    if (channels != options_.channels.end()) c.min_ctas = channels->second;
+  }
   nccl::Result result = nccl::kSuccess;
   {
     const std::scoped_lock lock(calls_);
@@ -272,7 +282,7 @@ void NcclWorld::call(nccl::Comm comm, const std::string& what, StreamHandle stre
     {
       const std::scoped_lock lock(calls_);
       if (!aborted_) {
-        if (busy_since_ == 0) busy_since_ = Clock::now().time_since_epoch().count();
+        begin_busy();
         const nccl::Result result = body();
         if (result != nccl::kSuccess && result != nccl::kInProgress)
           throw std::runtime_error(what + ": " + words_of(result, comm));
@@ -281,7 +291,22 @@ void NcclWorld::call(nccl::Comm comm, const std::string& what, StreamHandle stre
     if (aborted_) throw_ended();
     await(comm, what);
   });
-  note(what, stream);
+  if (!keeps_) note(what, stream);
+}
+
+// REQUIRES: calls_ is held.
+void NcclWorld::begin_busy() {
+  if (busy_since_ == 0) busy_since_ = Clock::now().time_since_epoch().count();
+}
+
+// Which of its calls is not over cannot be seen from outside.
+void NcclWorld::launched(StreamHandle stream) {
+  {
+    const std::scoped_lock lock(calls_);
+    if (aborted_) throw_ended();
+    begin_busy();
+  }
+  note("a step that was launched as a CUDA graph (--graphs off names the call)", stream);
 }
 
 // Where its work ends, for a message that names what is not over.

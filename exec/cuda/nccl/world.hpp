@@ -38,6 +38,8 @@ class NcclCommunicator;
 struct NcclOptions {
   // All sums by this program's kernels over send and receive, in program::reduction_order.
   bool own_collectives = false;
+  // By ranks of a communicator: it has at least so many channels, where the library can.
+  std::map<int, int> channels;
   core::Seconds deadline{1800};        // of what is given between two moments of rest: a step
   // Where half of a step's deadline is over, once; null: nobody is told.
   std::function<void(const std::string&)> tell;
@@ -69,6 +71,7 @@ class NcclWorld final : public Processes, public Watch, public RangeMemory {
   std::vector<std::string> exchange(const std::string& mine) override {
     return control_.exchange(mine);
   }
+  bool everyone(bool yes) override;
   std::string fail(const std::string& message) override;
   std::vector<SentTo> sent() const override { return {}; }  // the library does not say to whom
   std::map<std::string, std::string> environment() const override;
@@ -81,6 +84,8 @@ class NcclWorld final : public Processes, public Watch, public RangeMemory {
   // ---- Watch: while a thread waits for the device
   void look() override;
   void drained() override;
+  void keeps(bool on) noexcept override { keeps_ = on; }
+  void launched(StreamHandle stream) override;
   // By what the driver says is free before and after communicators are made, and before and after
   // each call until the first step is over: the library connects ranks when they first talk.
   core::Bytes taken() const override { return taken_; }
@@ -128,6 +133,7 @@ class NcclWorld final : public Processes, public Watch, public RangeMemory {
   std::string range_text() const;
   void close();
   [[noreturn]] void throw_ended();
+  void begin_busy();
   void note(const std::string& what, StreamHandle stream);
   void count_taken(const std::function<void()>& body);
   // The watch thread.
@@ -154,6 +160,7 @@ class NcclWorld final : public Processes, public Watch, public RangeMemory {
   std::size_t registrations_ = 0;      // that there were
   core::Bytes taken_{0};
   bool measures_ = true;               // until the first step is over
+  bool keeps_ = false;                 // calls are kept, to be done as part of a step
 
   // Held by whoever calls the library, or reads what is given; the watch thread takes it to abort.
   mutable std::timed_mutex calls_;

@@ -1,7 +1,7 @@
 #pragma once
 // What is called of NVML (libnvidia-ml.so.1), declared anew, since nvml.h is not part of every
-// toolkit. Layouts and numbers: NVIDIA's NVML API reference and nvml.h of CUDA 12. Names in the
-// comments are NVML's.
+// toolkit. Layouts and numbers: NVIDIA's NVML API reference and nvml.h of CUDA 12, and NVIDIA's
+// bindings for Python, which a test holds them against. Names in the comments are NVML's.
 
 namespace exec::cuda::nvml {
 
@@ -50,7 +50,7 @@ constexpr unsigned kLinkSpeed = 90;             // NVML_FI_DEV_NVLINK_SPEED_MBPS
 constexpr unsigned kSent = 138, kReceived = 139;  // NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, _RX
 constexpr unsigned kAllLinks = ~0U;             // a scope
 
-constexpr unsigned kMaxLinks = 18;              // NVML_NVLINK_MAX_LINKS
+constexpr unsigned kMaxLinks = 36;              // NVML_NVLINK_MAX_LINKS
 constexpr int kToGpu = 0, kToSwitch = 2;        // NVML_NVLINK_DEVICE_TYPE_*
 constexpr int kPeerRead = 0;                    // NVML_P2P_CAPS_INDEX_READ
 constexpr int kPeerOk = 0;                      // NVML_P2P_STATUS_OK

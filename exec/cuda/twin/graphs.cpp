@@ -16,9 +16,9 @@ void leave(GraphOf& graph) {
 // Whether `origin` waits for the last that this lane was given.
 bool joined(const GraphOf& graph, std::size_t lane) {
   const std::vector<Kept>& kept = graph.lanes[lane];
-  if (kept.empty() || kept.back().run || kept.back().waits) return false;
+  if (kept.empty() || !kept.back().is_moment() || kept.back().waits) return false;
   return std::ranges::any_of(graph.lanes.front(), [&](const Kept& k) {
-    return !k.run && k.waits && k.moment == kept.back().moment;
+    return k.is_moment() && k.waits && k.moment == kept.back().moment;
   });
 }
 
@@ -90,7 +90,7 @@ void Twin::abandon_capture(StreamHandle origin) noexcept {
   delete graph;
 }
 
-// Every launch has moments of its own.
+// Every launch has moments and meetings of its own.
 void Twin::launch(GraphHandle graph, StreamHandle stream) {
   const std::scoped_lock lock(state_->mutex);
   state_->called("launch_graph");
@@ -98,11 +98,14 @@ void Twin::launch(GraphHandle graph, StreamHandle stream) {
   const std::size_t first = graph->events.size();
   for (std::size_t i = 0; i < graph->moments; ++i)
     graph->events.push_back(new EventOf{.recorded = 1});
+  std::vector<std::unique_ptr<Meeting>> meetings;
+  for (const auto& kept : graph->meetings) meetings.push_back(kept->again());
   for (std::size_t lane = 0; lane < graph->lanes.size(); ++lane)
     for (const Kept& k : graph->lanes[lane]) {
       const StreamHandle to = lane == 0 ? stream : graph->own[lane - 1];
-      EventOf* const event = k.run ? nullptr : graph->events[first + k.moment];
-      state_->give(to, {k.run, event, 1, k.waits}, true);
+      EventOf* const event = k.is_moment() ? graph->events[first + k.moment] : nullptr;
+      state_->give(to, k.meeting ? work_of(std::move(meetings[*k.meeting]))
+                                 : Work{k.run, event, 1, k.waits}, true);
     }
 }
 

@@ -2,21 +2,21 @@
 
 #include "exec/cuda/twin/state.hpp"
 
+extern "C" int planner_twin_keeps(void* stream) {
+  auto* const on = static_cast<exec::cuda::StreamHandle>(stream);
+  const std::scoped_lock lock(on->device->mutex);
+  return on->graph != nullptr ? 1 : 0;
+}
+
 extern "C" void planner_twin_meet(void* stream, const planner_twin_meeting* meeting) {
   using namespace exec::cuda;
   auto* const on = static_cast<StreamHandle>(stream);
   Twin::State& device = *on->device;
   const std::scoped_lock lock(device.mutex);
-  if (on->graph != nullptr) {
-    meeting->release(meeting->self);
-    throw DeviceFailure(FailureKind::graph, "planner_twin_meet",
-                        "a meeting with other processes cannot be kept");
-  }
   device.called("meet");
-  Work work;
-  work.meeting = std::make_unique<Meeting>(*meeting);
-  work.run = [kept = work.meeting.get()] { kept->finish(); };
-  device.give(on, std::move(work));
+  auto made = std::make_unique<Meeting>(*meeting);
+  if (on->graph != nullptr) return device.keep(on, std::move(made));
+  device.give(on, work_of(std::move(made)));
 }
 
 extern "C" void* planner_twin_take(void* stream, std::int64_t bytes) {

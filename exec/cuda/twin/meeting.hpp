@@ -6,6 +6,7 @@
 // over: each device says that it is stuck, and the fake, which sees all of them, names the circle.
 
 #include <cstdint>
+#include <memory>
 
 extern "C" {
 
@@ -21,8 +22,13 @@ struct planner_twin_meeting {
   // Nothing can run here, and could not when the board was `then`.
   void (*stuck)(void* self, std::uint64_t then);
   void (*release)(void* self);              // it is over, or forgotten
+  // Of a meeting that is kept: one more of the same call, as `self` of its own.
+  void* (*again)(void* self);
 };
 
+// Whether what this stream is given is kept as a graph: a meeting is then never held itself, but
+// each launch of the graph makes one of it, in the order in which they were kept.
+__attribute__((visibility("default"))) int planner_twin_keeps(void* stream);
 // Gives it to a stream of a twin of this process.
 __attribute__((visibility("default"))) void planner_twin_meet(void* stream,
                                                               const planner_twin_meeting* meeting);
@@ -41,6 +47,11 @@ namespace exec::cuda {
 class Meeting {
  public:
   explicit Meeting(const planner_twin_meeting& calls) : calls_(calls) {}
+  std::unique_ptr<Meeting> again() const {
+    planner_twin_meeting calls = calls_;
+    calls.self = calls_.again(calls_.self);
+    return std::make_unique<Meeting>(calls);
+  }
   ~Meeting() { calls_.release(calls_.self); }
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;

@@ -32,17 +32,28 @@ struct Work {
   std::unique_ptr<Meeting> meeting{};  // with other processes; else null
 };
 
-// Kept work of one stream: something to run, or a moment of the graph that happens or is awaited.
+inline Work work_of(std::unique_ptr<Meeting> meeting) {
+  Work work;
+  work.run = [kept = meeting.get()] { kept->finish(); };
+  work.meeting = std::move(meeting);
+  return work;
+}
+
+// Kept work of one stream: something to run, a meeting, or a moment of the graph that happens or is
+// awaited.
 struct Kept {
   std::function<void()> run;
   std::size_t moment = 0;
   bool waits = false;
+  std::optional<std::size_t> meeting{};  // of GraphOf::meetings
+  bool is_moment() const { return !run && !meeting; }
 };
 
 struct GraphOf {
   std::vector<std::vector<Kept>> lanes;  // the first: of the stream that it began on
   std::vector<StreamHandle> members;     // by lane, while it is kept
   std::vector<StreamHandle> own;         // by lane but the first: what other lanes run on
+  std::vector<std::unique_ptr<Meeting>> meetings;  // as they were kept
   std::size_t moments = 0;
   std::vector<EventHandle> events;       // of its launches
 };
@@ -91,6 +102,13 @@ struct Twin::State {
     }
     if (recording && work.run) work.run = recorded(std::move(work.run), of_graph);
     stream->queue.push_back(std::move(work));
+  }
+  void keep(StreamHandle stream, std::unique_ptr<Meeting> meeting) {
+    GraphOf& graph = *stream->graph;
+    Kept kept;
+    kept.meeting = graph.meetings.size();
+    graph.meetings.push_back(std::move(meeting));
+    graph.lanes[stream->lane].push_back(std::move(kept));
   }
   // As it is, and recorded when it runs (activity.cpp).
   std::function<void()> recorded(std::function<void()> run, bool of_graph);
