@@ -250,7 +250,8 @@ int compare_verb(Arguments arguments) {
   set.flag("--strategies", words.strategies, "every candidate of each plan, side by side");
   set.flag("--machines", words.machines, "each plan on every GPU that its --gpu named");
   set.texts("--log", words.logs, "FILE", "what a framework printed while it ran the plan, "
-            "a profile of torch.profiler or a snapshot of its memory; repeatable");
+            "a profile of torch.profiler, a snapshot of its memory, or a rank's Chakra trace; "
+            "repeatable");
   set.text("--format", words.format, "NAME", "of standard output: text, csv, md (text)");
   add_output_options(set, output, "the comparison");
   add_sandbox_option(set, sandbox);

@@ -69,6 +69,7 @@ std::string count_text(const LogComparison& c) {
   if (c.log.whole_run)
     return fmt::format("One figure: the mean of all steps of the run, the first ones and what was "
                        "saved in between too.");
+  if (c.log.format == kExecutionTrace) return "One step: all nodes of the trace.";
   const std::string_view what = c.log.format == kProfile ? "steps" : "steps, or means of steps";
   return fmt::format("{} {}: {} left out ({}). The others: median {}, p10 "
                      "{}, p90 {}.",

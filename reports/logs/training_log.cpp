@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "core/json.hpp"
+#include "reports/logs/execution_trace.hpp"
 #include "reports/logs/memory_snapshot.hpp"
 #include "reports/logs/pickle.hpp"
 #include "reports/logs/profile.hpp"
@@ -237,6 +238,7 @@ bool is_trainer_state(std::string_view text) {
 core::Result<TrainingLog> read_log(std::string_view text, const std::string& name) {
   if (text.starts_with("\x1f\x8b"))
     return core::Problem{name, "text", "a gzip archive", "unpack it (gunzip)"};
+  if (is_execution_trace(name)) return read_execution_trace(text, name);
   if (is_pickle(text)) return read_snapshot(text, name);
   if (is_trainer_state(text)) return read_trainer_state(text, name);
   if (is_profile(text)) return read_profile(text, name);
@@ -257,8 +259,8 @@ core::Result<TrainingLog> read_log(std::string_view text, const std::string& nam
     std::vector<std::string_view> names;
     for (const Format& format : kFormats) names.push_back(format.name);
     return core::Problem{name,
-                         fmt::format("lines of {}, a profile of torch.profiler or a snapshot of "
-                                     "torch.cuda.memory",
+                         fmt::format("lines of {}, a profile of torch.profiler, a snapshot of "
+                                     "torch.cuda.memory or a Chakra trace (.et)",
                                      fmt::join(names, ", ")),
                          "none of them", "name the log of rank 0, as the framework prints it"};
   }

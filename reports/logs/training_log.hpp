@@ -1,6 +1,6 @@
 #pragma once
-// A log that a framework wrote while it trained, a profile of torch's, or a snapshot of its
-// allocator: step times, and peak memory, each where it has that.
+// A log that a framework wrote while it trained, a profile of torch's, a snapshot of its allocator,
+// or a rank's Chakra execution trace: step times, and peak memory, each where it has that.
 // The format is recognised by its lines; each names the code that writes it. Lines that say nothing
 // of a step are passed over. Pure; thread-safe.
 
@@ -19,7 +19,8 @@ namespace reports::logs {
 enum class Rate : std::uint8_t { seconds, samples_per_second, tokens_per_second_per_gpu };
 
 // The names of the formats that are no text.
-inline constexpr std::string_view kProfile = "torch.profiler", kSnapshot = "torch.cuda.memory";
+inline constexpr std::string_view kProfile = "torch.profiler", kSnapshot = "torch.cuda.memory",
+                                  kExecutionTrace = "Chakra";
 
 struct LoggedStep {
   int line = 0;
@@ -41,7 +42,7 @@ struct TrainingLog {
   // torch's peaks, the greatest that any line states.
   std::optional<core::Bytes> allocated, reserved;
   std::optional<std::int64_t> global_batch;  // of every step that states it
-  std::optional<DeviceTimes> device{};  // of profiles of a GPU (profile.hpp)
+  std::optional<DeviceTimes> device{};  // of profiles of a GPU, and of traces
   std::vector<std::string> notes{};    // what its figures are of, in sentences
 };
 

@@ -34,6 +34,17 @@ grep -Eq '^. throughput: tokens per second . [0-9.]+ . 58254.2 . ' page.md ||
 [[ $(grep -c '^train.log,time.step,seconds,' rows.csv) -eq 2 ]] || fail "not both: $(cat rows.csv)"
 "$planner" compare plan.json --log train.log --format md | grep -q '^| time.step |' || fail 'no table'
 
+# A Chakra trace of the rank that the plan names takes what was simulated.
+"$planner" simulate plan.json --chakra traces --json >simulated.json
+"$planner" compare plan.json --log traces/*.0.et --json >trace.json
+python3 - <<'PYTHON' || fail "not the simulated step: $(cat trace.json)"
+import json
+simulated = json.load(open("simulated.json"))["time"]["step"]
+step = next(t for t in json.load(open("trace.json"))["terms"] if t["term"] == "time.step")["measured"]
+assert abs(step - simulated) < 1e-9 * simulated, (step, simulated)
+PYTHON
+"$planner" compare plan.json --log traces/*.0.et | grep -q 'One step: all nodes of the trace' || fail 'no words of the trace'
+
 iterations 9000.0 nan >bad.log
 ends 2 'bad.log:2' "$planner" compare plan.json --log bad.log
 iterations 9000.0 -1 >bad.log
