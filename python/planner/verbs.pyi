@@ -298,8 +298,8 @@ def compare(
     progress: Progress = None,
     strategies: bool = False,  # every candidate of each plan, side by side
     machines: bool = False,  # each plan on every GPU that its --gpu named
-    # what a framework printed while it ran the plan, a profile of torch.profiler or a snapshot of
-    # its memory; repeatable
+    # what a framework printed while it ran the plan, a profile of torch.profiler, a snapshot of
+    # its memory, or a rank's Chakra trace; repeatable
     log: Values = None,
     format: Value = None,  # of standard output: text, csv, md (text)
     out: Value = None,  # write the comparison to FILE, completely or not at all
