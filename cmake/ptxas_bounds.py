@@ -1,22 +1,33 @@
 #!/usr/bin/env python3
 """Compiles CUDA as it is told, and fails where a kernel takes more registers or stack than a table allows,
-or where code of the host calls a function of the device: nvcc allows that in templates, and ends the process.
+where it lacks accesses of 16 bytes that the table asks for, or where code of the host calls a function of the
+device: nvcc allows that in templates, and ends the process.
 
 usage: ptxas_bounds.py TABLE COMMAND...     a compiler launcher: COMMAND is nvcc with what it is given
 
-A line of TABLE: FILE:KERNEL REGISTERS STACK, both patterns as a shell's; of those that hold, the last one
-counts. Spills are allowed nowhere. Registers count for sm_90, stack and spills for every architecture.
+A line of TABLE: FILE:KERNEL REGISTERS STACK [WIDE], both patterns as a shell's; of those that hold, the last
+one counts. Spills are allowed nowhere. Registers count for sm_90, stack and spills for every architecture.
+WIDE is loads, stores or both: each instance of the kernel has such accesses of 16 bytes of global memory in
+its PTX.
 """
 import fnmatch
+import glob
 import os
 import re
 import subprocess
 import sys
+import tempfile
+
+WIDE = {"loads": ("ld",), "stores": ("st",), "both": ("ld", "st"), "": ()}
 
 
 def bounds_of(table):
     rows = [line.split("#")[0].split() for line in open(table)]
-    return [(row[0], int(row[1]), int(row[2])) for row in rows if row]
+    return [(row[0], int(row[1]), int(row[2]), WIDE[row[3] if len(row) > 3 else ""]) for row in rows if row]
+
+
+def row_of(kernel, bounds):
+    return next((b for b in reversed(bounds) if fnmatch.fnmatch(kernel, b[0])), None)
 
 
 def plain_names(mangled):
@@ -49,7 +60,7 @@ def problems_of(said, source, bounds):
     names = plain_names([k[0] for k in kernels])
     for mangled, architecture, registers, stack, spills in kernels:
         kernel = f"{source}:{names[mangled]}"
-        row = next((b for b in reversed(bounds) if fnmatch.fnmatch(kernel, b[0])), None)
+        row = row_of(kernel, bounds)
         if row is None:
             yield f"{kernel} has no line in the table"
             continue
@@ -59,6 +70,23 @@ def problems_of(said, source, bounds):
             yield f"{kernel} has a stack of {stack} bytes on {architecture}, at most {row[2]} are allowed ({mangled})"
         if spills > 0:
             yield f"{kernel} spills {spills} bytes on {architecture} ({mangled})"
+
+
+def is_wide(access, body):
+    found = re.findall(access + r"\.global\S*?\.v(\d)\.[bfsu](\d+)\b", body)
+    return any(int(count) * int(bits) >= 128 for count, bits in found)
+
+
+def narrow_problems(ptx, source, bounds):
+    """Kernels whose accesses are not as wide as the table says."""
+    bodies = dict(re.findall(r"\.entry (\w+)\((.*?)\n}", ptx, re.DOTALL))
+    names = plain_names(list(bodies))
+    for mangled, body in bodies.items():
+        kernel = f"{source}:{names[mangled]}"
+        row = row_of(kernel, bounds)
+        for access in row[3] if row else ():
+            if not is_wide(access, body):
+                yield f"{kernel} has no {access}.global of 16 bytes ({mangled})"
 
 
 def calls_device(result):
@@ -71,7 +99,9 @@ def main(table, *command):
     sources = [os.path.basename(word) for word in command if word.endswith(".cu")]
     if len(sources) != 1 or "-c" not in command:
         return subprocess.run(command).returncode
-    done = subprocess.run([*command, "-Xptxas", "-v"], stderr=subprocess.PIPE, text=True)
+    with tempfile.TemporaryDirectory() as kept:
+        done = subprocess.run([*command, "-Xptxas", "-v", "--keep", "--keep-dir", kept], stderr=subprocess.PIPE, text=True)
+        ptx = "".join(open(file).read() for file in sorted(glob.glob(f"{kept}/*.ptx")))
     told = [line for line in done.stderr.splitlines() if "ptxas info" not in line and "bytes stack frame" not in line]
     if told:
         print("\n".join(told), file=sys.stderr)
@@ -79,6 +109,9 @@ def main(table, *command):
         return done.returncode
     result = command[command.index("-o") + 1]
     problems = [f"{table}: {problem}" for problem in problems_of(done.stderr, sources[0], bounds_of(table))]
+    if ".entry" not in ptx and any(kernels_of(done.stderr)):
+        problems.append(f"{sources[0]}: the compiler kept no PTX")
+    problems += [f"{table}: {problem}" for problem in narrow_problems(ptx, sources[0], bounds_of(table))]
     if calls_device(result):
         problems.append(f"{sources[0]}: code of the host calls a function of the device; PLANNER_EVERYWHERE makes one of both")
     for problem in problems:

@@ -22,13 +22,23 @@ ptxas info    : Used {registers} registers, used 0 barriers
 """
 
 
+def ptx(accesses, name=NAME):
+    """Of one kernel; accesses: of global memory, as `ld.global.v4.u32`."""
+    return f".visible .entry {name}(\n\t.param .u64 p\n)\n{{\n" + "".join(f"\t{a} x;\n" for a in accesses) + "}\n"
+
+
+WIDE = ("ld.global.nc.v4.u32", "st.global.v2.f64")
+
+
 class Launcher(unittest.TestCase):
-    def launched(self, text, source="attention.cu", table=None, code=0, more=("-c",), c="int x;"):
+    def launched(self, text, source="attention.cu", table=None, code=0, more=("-c",), c="int x;", kept=ptx(WIDE)):
         """(exit code, what it told, whether the object is there)"""
         with tempfile.TemporaryDirectory() as folder:
             compiler = os.path.join(folder, "nvcc")
             with open(compiler, "w") as file:
-                file.write(f"#!/bin/sh\ncat >&2 <<'EOF'\n{text}EOF\necho '{c}' | cc -x c -c - -o {folder}/x.o\nexit {code}\n")
+                file.write(f"#!/bin/sh\ncat >&2 <<'EOF'\n{text}EOF\necho '{c}' | cc -x c -c - -o {folder}/x.o\n"
+                           "while [ $# -gt 1 ] && [ \"$1\" != --keep-dir ]; do shift; done\n"
+                           f"[ \"$1\" != --keep-dir ] || cat >\"$2/x.ptx\" <<'EOF'\n{kept}EOF\nexit {code}\n")
             os.chmod(compiler, 0o755)
             if table is not None:
                 with open(os.path.join(folder, "table"), "w") as file:
@@ -49,6 +59,17 @@ class Launcher(unittest.TestCase):
             self.assertEqual((code, kept), (1, False))
             self.assertIn("attention.cu:turn", told)
             self.assertIn(word, told)
+
+    def test_a_kernel_without_the_accesses_that_the_table_asks_for_fails(self):
+        table = "* 80 0 both\n"
+        self.assertEqual(self.launched(said(20), table=table), (0, "", True))
+        for accesses, word in ((WIDE[:1], "no st.global of 16 bytes"), (WIDE[1:], "no ld.global of 16 bytes"),
+                               (("ld.global.v2.u32", "st.global.v4.u16"), "of 16 bytes")):
+            code, told, there = self.launched(said(20), table=table, kept=ptx(accesses))
+            self.assertEqual((code, there), (1, False))
+            self.assertIn(f"attention.cu:turn has {word}" if word[0] == "n" else word, told)
+        self.assertEqual(self.launched(said(20), table="* 80 0 loads\n", kept=ptx(WIDE[:1])), (0, "", True))
+        self.assertIn("kept no PTX", self.launched(said(20), kept="")[1])
 
     def test_host_code_that_calls_the_device_fails(self):
         code, told, kept = self.launched(said(20), c="void exit(int); void stub(void) { exit(1); }")

@@ -34,17 +34,23 @@ __global__ void map_two(A* y, const A* x0, const A* x1, int64_t n, Body body) {
 }
 
 // to[i] = body(to[i], from[i]) in the wider of both types' arithmetic; body may ignore `to`.
+constexpr int kConverted = 8;          // elements a thread: packs of either type
 template <class To, class From, bool kAdds>
 __global__ void convert(To* to, const From* from, int64_t n) {
-  constexpr int kEach = 8;
-  const int64_t i = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kEach;
-  for (int64_t j = i; j < smaller(i + kEach, n); ++j) {
-    const auto x = widen(from[j]);
-    if constexpr (kAdds)
-      narrow(static_cast<Compute<To>>(widen(to[j]) + static_cast<Compute<To>>(x)), to[j]);
-    else
-      narrow(x, to[j]);
+  const int64_t i = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kConverted;
+  if (i >= n) return;
+  const bool wide = aligned(to) && aligned(from);
+  Compute<From> x[kConverted];
+  Compute<To> y[kConverted];
+  for (int k = 0; k < kConverted; k += Pack<From>::kSize) load_pack(from, i + k, n, wide, x + k);
+  if constexpr (kAdds)
+    for (int k = 0; k < kConverted; k += Pack<To>::kSize)
+      load_pack(static_cast<const To*>(to), i + k, n, wide, y + k);
+  for (int j = 0; j < kConverted; ++j) {
+    if constexpr (kAdds) y[j] += static_cast<Compute<To>>(x[j]);
+    else y[j] = static_cast<Compute<To>>(x[j]);
   }
+  for (int k = 0; k < kConverted; k += Pack<To>::kSize) store_pack(to, i + k, n, wide, y + k);
 }
 
 template <class A, class Body>
@@ -149,8 +155,8 @@ void converted(const Queue& q, const char* name, View to, View from, int64_t n) 
   if (n == 0) return;
   with_type(to.type, [&]<class To>() {
     with_type(from.type, [&]<class From>() {
-      launch(q, name, {blocks_of(n, kThreads * 8)}, {kThreads}, 0, convert<To, From, kAdds>,
-             typed<To>(to), typed<From>(from), n);
+      launch(q, name, {blocks_of(n, kThreads * kConverted)}, {kThreads}, 0,
+             convert<To, From, kAdds>, typed<To>(to), typed<From>(from), n);
     });
   });
 }

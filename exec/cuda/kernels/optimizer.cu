@@ -69,14 +69,18 @@ __global__ void scale_step(host::LossScaleState* state, const double* squares,
   *state = host::stepped(*state, root_of(*squares), rule);
 }
 
-// partial[block] = sum of squares of its strided elements; then one block adds them.
+// partial[block] = sum of squares of its strided packs; then one block adds them.
 template <class A>
 __global__ void squares(double* partial, const A* x, int64_t n) {
+  constexpr int kSize = Pack<A>::kSize;
+  const int64_t all = static_cast<int64_t>(gridDim.x) * blockDim.x * kSize;
+  const bool wide = aligned(x);
   double sum = 0;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
-       i += static_cast<int64_t>(gridDim.x) * blockDim.x) {
-    const auto v = static_cast<double>(widen(x[i]));
-    sum += v * v;
+  for (int64_t i = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kSize; i < n;
+       i += all) {
+    Compute<A> v[kSize];
+    load_pack(x, i, n, wide, v);
+    for (int j = 0; j < kSize; ++j) sum += static_cast<double>(v[j]) * static_cast<double>(v[j]);
   }
   sum = over_block(sum, Plus{});
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
