@@ -1,7 +1,5 @@
 #include "exec/run/graphs.hpp"
 
-#include "sim/program/turns.hpp"
-
 namespace exec {
 
 // The first step finds places and sizes, the last is looked into: both are given action by action.
