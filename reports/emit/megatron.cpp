@@ -1,7 +1,11 @@
 // Options of Megatron-LM, core_v0.13 (megatron/training/arguments.py). Its own data are random
 // tokens: --mock-data, so that the script can be timed as it is.
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "models/layer_kinds.hpp"
 #include "reports/emit/megatron_layers.hpp"
@@ -202,6 +206,25 @@ void add_job(Options& o, const Question& q) {
   o.close();
 }
 
+// Options that core_v0.13.0 does not know, and the release that brought them
+// (megatron/training/arguments.py and megatron/core/transformer/transformer_config.py of each).
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kLaterOptions{
+    {{"--rope-type", "0.14.0"},
+     {"--overlap-moe-expert-parallel-comm", "0.14.0"},
+     {"--window-size", "0.15.0"},
+     {"--softmax-type", "0.15.0"},
+     {"--quick-geglu", "0.15.0"},
+     {"--moe-shared-expert-gate", "0.16.0"}}};
+
+void note_release(std::string_view options, std::vector<std::string>& notes) {
+  const auto last = std::find_if(
+      kLaterOptions.rbegin(), kLaterOptions.rend(),
+      [&](const auto& one) { return options.find(one.first) != std::string_view::npos; });
+  if (last != kLaterOptions.rend())
+    notes.push_back(fmt::format("Megatron-LM core_v{} or later: earlier releases do not know {}",
+                                last->second, last->first));
+}
+
 }  // namespace
 
 core::Result<Written> megatron(Question& q) {
@@ -214,6 +237,7 @@ core::Result<Written> megatron(Question& q) {
   Written written;
   written.notes = notes_for_megatron(q, kMegatronScript);
   written.setup = code("export CUDA_DEVICE_MAX_CONNECTIONS=1\n{}", std::move(o).text());
+  note_release(written.setup.text(), written.notes);
   written.program =
       R"(pretrain_gpt.py "${MODEL[@]}" "${PARALLELISM[@]}" "${JOB[@]}" "$@")";
   written.place = "a checkout of Megatron-LM";

@@ -149,8 +149,6 @@ std::vector<std::string> notes_for_megatron(const Question& q, const MegatronWor
     all.push_back(fmt::format("recipe {}: Megatron keeps weights in 16 bits and a master copy of "
                               "them, as recipe megatron does",
                               q.recipe.name));
-  if (megatron_layers(q.model()).variants.sinks)
-    all.push_back("sinks and clamped gates of gpt-oss: Megatron Core of August 2025 or later");
   if (models::has_experts(q.model()))
     all.push_back(fmt::format("{} gives each expert as many tokens, as the plan counts them: "
                               "remove it to train",

@@ -91,6 +91,20 @@ TEST_CASE("Megatron-LM gets sinks, clamped gates and the biases of experts") {
   }, "biases of some linear layers", "of all or of none"));
 }
 
+TEST_CASE("the release of Megatron-LM that a script's options need is told") {
+  const auto experts_by = [](Plan&, Strategy& s) { s.sequence_parallel = true; };
+  const auto needed = [&](const char* model) {
+    const auto script = emitted(model, "megatron", experts_by);
+    for (const std::string& note : script.value().notes)
+      if (note.find(" or later: ") != std::string::npos) return note;
+    return std::string();
+  };
+  CHECK(needed("llama3-8b").empty());
+  CHECK(has(needed("deepseek-v3"), "core_v0.14.0 or later"));
+  CHECK(has(needed("mistral-7b"), "core_v0.15.0 or later: earlier releases do not know --window-"));
+  CHECK(has(needed("qwen2-57b-a14b"), "core_v0.16.0 or later"));
+}
+
 TEST_CASE("Megatron-LM gets windows of attention, in all layers or in some") {
   const auto all = emitted("mistral-7b", "megatron");
   REQUIRE(all.ok());
