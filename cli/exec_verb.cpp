@@ -294,8 +294,8 @@ void add_options(OptionSet& set, ExecOptions& options, OutputOptions& output) {
            "resume from the last checkpoint that is whole; damaged ones after it are kept under "
            "another name");
   set.text("--graphs", options.graphs, "WHEN",
-           "on a GPU: replay steps as CUDA graphs: on, off, or auto (default): where the plan is "
-           "launch-bound");
+           "on a GPU: replay steps as CUDA graphs: on (over NCCL, too), off, or auto (default): "
+           "where a plan of one rank is launch-bound");
   set.text(
       "--attention-kernel", options.attention, "WHOSE",
       "on a GPU: auto (default): cuDNN's where that is installed; cudnn: not without it; own: not "
