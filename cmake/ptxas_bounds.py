@@ -108,10 +108,11 @@ def main(table, *command):
     if done.returncode != 0:
         return done.returncode
     result = command[command.index("-o") + 1]
-    problems = [f"{table}: {problem}" for problem in problems_of(done.stderr, sources[0], bounds_of(table))]
+    bounds = bounds_of(table)
+    problems = [f"{table}: {problem}" for problem in problems_of(done.stderr, sources[0], bounds)]
     if ".entry" not in ptx and any(kernels_of(done.stderr)):
         problems.append(f"{sources[0]}: the compiler kept no PTX")
-    problems += [f"{table}: {problem}" for problem in narrow_problems(ptx, sources[0], bounds_of(table))]
+    problems += [f"{table}: {problem}" for problem in narrow_problems(ptx, sources[0], bounds)]
     if calls_device(result):
         problems.append(f"{sources[0]}: code of the host calls a function of the device; PLANNER_EVERYWHERE makes one of both")
     for problem in problems:

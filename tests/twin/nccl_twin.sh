@@ -11,7 +11,7 @@ nccl() {
 
 # ---- what is recorded is what the host records ------------------------------------------------------
 # as_host RANKS PIN...: losses, memory and communication are those of threads on the host. The memory
-# that the library takes is the predicted one; blocks of messages lie beside.
+# that the library takes is the predicted one; no plan predicts blocks of messages.
 as_host() {
   local unlike='workspace\|context\|device'
   plan plan.json "$@"

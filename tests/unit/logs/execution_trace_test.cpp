@@ -33,7 +33,7 @@ constexpr int kComp = 4, kReceive = 6;
 }  // namespace
 
 TEST_CASE("a rank's Chakra trace is a step: computation, transfers, and what is exposed of them") {
-  // 30 us beside 50 us of receiving, then 20 us more: the receive is exposed for 20 us.
+  // A receive takes 50 us. Computation runs during its first 30 us, and for 20 us after it.
   const std::string text = framed("") + node(1, kComp, 30) + node(2, kReceive, 50) +
                            node(3, kComp, 20, {1, 2});
   const auto log = read_log(text, "rank.0.et");

@@ -7,7 +7,7 @@
 
 using namespace exec::cuda::nvml;
 
-TEST_CASE("what is asked of NVML lies as NVIDIA's own bindings have it") {
+TEST_CASE("structures of NVML are laid out as in NVIDIA's own bindings") {
   STATIC_REQUIRE(sizeof(MemoryV1) == 24);
   STATIC_REQUIRE(offsetof(MemoryV1, used) == 16);
   STATIC_REQUIRE(sizeof(MemoryV2) == 40);
