@@ -152,8 +152,8 @@ std::byte* CudaBackend::scratch(Stream stream, std::size_t bytes) {
   return l.scratch;
 }
 
-// Pieces take the two halves of the pinned block in turn. The device copies one piece while the host
-// copies another.
+// Pieces take the two halves of the pinned block in turn. The device copies one piece while the
+// host copies another.
 void CudaBackend::write(void* to, const void* from, std::size_t bytes) {
   const StreamHandle stream = queue(Stream::compute).stream;
   const Pieces pieces(bytes);
