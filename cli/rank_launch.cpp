@@ -34,6 +34,7 @@ std::vector<std::string> rank_words(std::string_view binary, const RunRequest& r
   if (request.communicator == "nccl") {
     add("--deadline", std::to_string(std::llround(request.deadline.value())));
     if (!request.nccl.empty()) add("--nccl", request.nccl);
+    if (request.nccl_windows) words.push_back("--nccl-windows");
     add("--graphs", request.graphs);
     add("--attention-kernel", request.attention);
     add("--gelu", request.gelu);

@@ -35,6 +35,7 @@ std::string pack(const planner::Plan& plan, const RunRequest& r) {
   p.value(r.candidate.value_or(0));
   p.value(r.checkpoint_every);
   p.value(r.trace_ops);
+  p.value(r.nccl_windows);
   p.value(static_cast<bool>(r.progress));
   return p.take();
 }
@@ -56,6 +57,7 @@ RunRequest unpack_request(exec::Unpacker& u) {
   r.candidate = u.value<int>();
   r.checkpoint_every = u.value<std::int64_t>();
   r.trace_ops = u.value<bool>();
+  r.nccl_windows = u.value<bool>();
   if (u.value<bool>()) r.progress = step_writer(r.steps);
   return r;
 }

@@ -25,31 +25,19 @@ namespace {
 constexpr const char* kHere = "127.0.0.1";
 constexpr int kMostProcesses = 1024;  // processes of one machine
 
-std::string new_secret() {
-  std::array<std::uint8_t, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    throw exec::tcp::SocketError("random bytes", errno);
-  return fmt::format("{:02x}", fmt::join(bytes, ""));
-}
-
 // As torchrun says it to its own. Rank 0 is handed a socket that listens: no port is free for long.
 std::map<std::string, std::string> variables(int rank, int ranks, int port, int listener,
-                                             const std::string& secret, bool nccl) {
+                                             const std::string& secret) {
   const std::string own = std::to_string(rank), all = std::to_string(ranks);
-  std::map<std::string, std::string> said{
-      {"RANK", own},
-      {"LOCAL_RANK", own},
-      {"WORLD_SIZE", all},
-      {"LOCAL_WORLD_SIZE", all},
-      {"MASTER_ADDR", kHere},
-      {exec::kPortVariable, std::to_string(port)},
-      {exec::kSecretVariable, secret},
-      {exec::kFollowedVariable, "1"},
-      {exec::kListenerVariable, rank == 0 ? std::to_string(listener) : ""}};
-  // A kernel's code that is loaded when it is first launched may wait for the device, which may be
-  // waiting for a peer whose code is being loaded.
-  if (nccl && std::getenv("CUDA_MODULE_LOADING") == nullptr) said["CUDA_MODULE_LOADING"] = "EAGER";
-  return said;
+  return {{"RANK", own},
+          {"LOCAL_RANK", own},
+          {"WORLD_SIZE", all},
+          {"LOCAL_WORLD_SIZE", all},
+          {"MASTER_ADDR", kHere},
+          {exec::kPortVariable, std::to_string(port)},
+          {exec::kSecretVariable, secret},
+          {exec::kFollowedVariable, "1"},
+          {exec::kListenerVariable, rank == 0 ? std::to_string(listener) : ""}};
 }
 
 // How a rank ended that no rank can tell of. The first that a signal ended is the cause; what this
@@ -92,6 +80,15 @@ core::Result<exec::RunRecord> outcome(const std::vector<ChildEnding>& endings,
 
 }  // namespace
 
+std::string new_secret() {
+  std::array<std::uint8_t, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    throw exec::tcp::SocketError("random bytes", errno);
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
+}
+
+void load_kernels_first() { ::setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
+
 bool joins_tcp_job() { return exec::has_place(exec::environment_variables()); }
 
 core::Result<exec::RunRecord> launch_tcp(const planner::Plan& plan, const RunRequest& request) {
@@ -109,10 +106,11 @@ core::Result<exec::RunRecord> launch_tcp(const planner::Plan& plan, const RunReq
   exec::tcp::Socket listener = exec::tcp::listen_at(kHere, 0);
   const int port = exec::tcp::own_address(listener).port;
   const std::string secret = new_secret();
+  if (nccl) load_kernels_first();
   std::vector<ChildStart> children;
   for (int rank = 0; rank < ranks; ++rank)
     children.push_back({rank_words(nccl ? kCudaBinary : kHostBinary, request),
-                      variables(rank, ranks, port, listener.get(), secret, nccl),
+                      variables(rank, ranks, port, listener.get(), secret),
                       rank == 0 ? listener.get() : -1});
   RankLines lines(true);
   const auto endings = follow_children(children, kMostRecord,

@@ -34,18 +34,18 @@ std::string plan_digest(const std::vector<std::string>& words) {
   return text.ok() && !text->empty() ? core::sha256_base64(*text) : "";
 }
 
-exec::TcpOptions options_for(exec::Place place, const std::vector<std::string>& words) {
+}  // namespace
+
+exec::TcpOptions tcp_options(exec::Place place, std::string plan_digest) {
   exec::TcpOptions options;
   options.place = std::move(place);
-  options.common = {std::string(version_text()), plan_digest(words)};
+  options.common = {std::string(version_text()), std::move(plan_digest)};
   options.stop_signal = &pending_signal();
   options.last_words = [](const std::string& text) {
     if (!text.empty()) write_reason(text);
   };
   return options;
 }
-
-}  // namespace
 
 bool is_tcp_rank(std::string_view communicator, int count, char** arguments) {
   return asks_for_communicator(words_of(count, arguments), communicator) && joins_tcp_job();
@@ -65,7 +65,7 @@ void be_tcp_rank(int count, char** arguments, RankOptions rank_options) {
   }
   try {
     rank_options.followed = (*place)->followed;
-    exec::TcpWorld world(options_for(std::move(**place), words));
+    exec::TcpWorld world(tcp_options(std::move(**place), plan_digest(words)));
     be_rank(world, rank_options, count, arguments);
   } catch (const exec::tcp::Interrupted& interrupted) {
     if (interrupted.signal() == SIGINT) write_reason("interrupted");

@@ -57,6 +57,8 @@ struct RunRequest {
   std::optional<std::string> tuned_products;  // the file that keeps which algorithms are fastest
   std::string device_times = "events";  // cupti
   std::optional<int> device;           // the GPU of this process; nothing: the first
+  bool rank_threads = false;           // over nccl: ranks are threads of one process
+  bool nccl_windows = false;           // buffers are symmetric windows where NCCL has them
   std::string nccl;                    // the library's file; empty: as the loader finds it
   core::Seconds deadline{1800};        // of a step over NCCL
   bool trace_ops = false, quiet = false;

@@ -60,6 +60,12 @@ struct CommOf {
   void* tuner = nullptr;               // contexts of plugins
   void* profiler = nullptr;
   std::vector<void*> registered;       // memory that it reaches
+  struct Window {
+    const std::byte* start;
+    std::size_t bytes;
+  };
+  std::vector<Window> windows;         // symmetric ones
+  int windows_made = 0;
   void* memory_of = nullptr;           // the device that the connections' buffers lie on
   std::int64_t buffers = 0;            // bytes of them
 };
@@ -67,6 +73,13 @@ struct CommOf {
 }  // namespace exec::cuda::nccl
 
 namespace fake_nccl {
+
+// Where memory lies in a symmetric window of this end; -1: in none.
+std::int64_t place_in_window(exec::cuda::nccl::CommOf& comm, const void* memory);
+// What each end says of itself, and then every end of the others: `goes_on` when all said the same.
+// Adds to what is in progress; the caller holds comm's mutex.
+void begin_claims(exec::cuda::nccl::Comm comm, const std::string& name, const std::string& claim,
+                  const std::string& otherwise);
 
 // An end that is aborted no longer reaches any memory (memory.cpp).
 void let_go(exec::cuda::nccl::CommOf& comm);

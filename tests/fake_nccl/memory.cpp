@@ -18,6 +18,14 @@ std::map<void*, int> registered;        // memory: communicators that reach it
 
 }  // namespace
 
+std::int64_t fake_nccl::place_in_window(CommOf& comm, const void* memory) {
+  const std::scoped_lock lock(comm.mutex);
+  const auto* const at = static_cast<const std::byte*>(memory);
+  for (const CommOf::Window& w : comm.windows)
+    if (at >= w.start && at < w.start + w.bytes) return at - w.start;
+  return -1;
+}
+
 // The caller holds comm.mutex.
 void fake_nccl::let_go(CommOf& comm) {
   const std::scoped_lock lock(registering);
@@ -50,6 +58,25 @@ FAKE_NCCL Result ncclCommRegister(Comm comm, void* memory, std::size_t bytes, vo
   *handle = memory;
   return kSuccess;
 }
+// All ends take part. A window of ranks that do not reach each other's memory is null.
+FAKE_NCCL Result ncclCommWindowRegister(Comm comm, void* memory, std::size_t bytes, void** window,
+                                        int flags) {
+  const std::scoped_lock lock(comm->mutex, registering);
+  *window = nullptr;
+  if (number("windows", 1) == 0) return kSuccess;
+  if (comm->aborted || !comm->going.empty() || bytes == 0) return kInvalidUsage;
+  if (flags != kSymmetricWindow) return kInvalidArgument;
+  ++registered[memory];
+  comm->registered.push_back(memory);
+  comm->windows.push_back({static_cast<const std::byte*>(memory), bytes});
+  fake_nccl::begin_claims(comm, "window" + std::to_string(comm->windows_made++),
+                          std::to_string(bytes), "has a window of another size");
+  comm->going.push_back([window, memory] {
+    *window = memory;
+    return kSuccess;
+  });
+  return kInProgress;
+}
 FAKE_NCCL Result ncclCommDeregister(Comm comm, void* handle) {
   const std::scoped_lock lock(comm->mutex, registering);
   const auto at = std::ranges::find(comm->registered, handle);
@@ -57,4 +84,12 @@ FAKE_NCCL Result ncclCommDeregister(Comm comm, void* handle) {
   comm->registered.erase(at);
   --registered[handle];
   return kSuccess;
+}
+FAKE_NCCL Result ncclCommWindowDeregister(Comm comm, void* window) {
+  {
+    const std::scoped_lock lock(comm->mutex);
+    if (std::erase_if(comm->windows, [&](const auto& w) { return w.start == window; }) == 0)
+      return kInvalidArgument;
+  }
+  return ncclCommDeregister(comm, window);
 }

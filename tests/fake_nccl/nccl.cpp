@@ -16,6 +16,7 @@
 //   serial=1       calls of one rank begin when the one before is over, whatever their streams
 //   serial=2       the same, but a send begins when what came before is over, and holds up nothing
 //   memory=0       there is none that it could give
+//   windows=0      GPUs do not reach each other's memory: a window is nothing, and no error
 //   channels=N     channels of each communicator, which its connections take memory for (2)
 //   nvls=N         channels of sums in the switch, of communicators of three ranks or more (0)
 
@@ -169,28 +170,6 @@ Result attach(Comm comm) {
   return result;
 }
 
-// Ends meet: a file of each, and then all files.
-void begin_meeting(Comm comm, const std::string& claim) {
-  const auto bytes = [&] {
-    std::vector<std::byte> all(claim.size());
-    std::memcpy(all.data(), claim.data(), claim.size());
-    return all;
-  };
-  comm->board->write(comm->name + ".init." + std::to_string(comm->rank), bytes());
-  comm->going.push_back([] { return kInProgress; });
-  comm->going.push_back([comm, expected = bytes()] {
-    for (int r = 0; r < comm->ranks; ++r) {
-      const auto other = comm->board->read(comm->name + ".init." + std::to_string(r));
-      if (!other) return kInProgress;
-      if (*other == expected) continue;
-      const std::scoped_lock lock(comm->mutex);
-      comm->error = "index " + std::to_string(r) + " is of another version or size";
-      return kInvalidUsage;
-    }
-    return kSuccess;
-  });
-}
-
 int channels_of(const Config* config) {
   const int least = config != nullptr && config->min_ctas != INT_MIN ? config->min_ctas : 0;
   return std::max(least, static_cast<int>(number("channels", 2)));
@@ -202,6 +181,27 @@ bool is_sound(const Config* config) {
 }
 
 }  // namespace
+
+// A file of each, and then all files.
+void fake_nccl::begin_claims(Comm comm, const std::string& name, const std::string& claim,
+                             const std::string& otherwise) {
+  std::vector<std::byte> bytes(claim.size());
+  std::memcpy(bytes.data(), claim.data(), claim.size());
+  const std::string file = comm->name + "." + name + ".";
+  comm->board->write(file + std::to_string(comm->rank), bytes);
+  comm->going.push_back([] { return kInProgress; });
+  comm->going.push_back([comm, file, bytes, otherwise] {
+    for (int r = 0; r < comm->ranks; ++r) {
+      const auto other = comm->board->read(file + std::to_string(r));
+      if (!other) return kInProgress;
+      if (*other == bytes) continue;
+      const std::scoped_lock lock(comm->mutex);
+      comm->error = "index " + std::to_string(r) + " " + otherwise;
+      return kInvalidUsage;
+    }
+    return kSuccess;
+  });
+}
 
 FAKE_NCCL Result ncclGetVersion(int* version) {
   *version = static_cast<int>(number("version", version_code(2, 28, 9)));
@@ -230,7 +230,8 @@ FAKE_NCCL Result ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int 
   (*comm)->channels = channels_of(config);
   int version = 0;
   ncclGetVersion(&version);
-  begin_meeting(*comm, std::to_string(version) + " " + std::to_string(ranks));
+  fake_nccl::begin_claims(*comm, "init", std::to_string(version) + " " + std::to_string(ranks),
+                          "is of another version or size");
   (*comm)->going.push_back([own = *comm] { return attach(own); });
   return kInProgress;
 } catch (const std::exception&) {

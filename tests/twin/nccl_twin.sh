@@ -218,4 +218,63 @@ no_orphans 'rank 1 stopped'
 # What was kept goes on.
 steps=$((10#$(kept stopped | sed 's/.*step-0*//') + 2))
 nccl plan.json --steps $steps --checkpoint-dir stopped >/dev/null
+
+# ---- buffers that are symmetric windows ------------------------------------------------------------------
+plan plan.json 2 data=2 sharding=zero1
+kept_by plan.json by-windows --nccl-windows --out windows.json
+same_bits by-library by-windows 2
+grep -q '"nccl_buffers": ".* a symmetric window of [1-9]' windows.json || fail "$(grep nccl_buffers windows.json)"
+expect 2 'NCCL asks no tuner for sums in windows' nccl plan.json --nccl-windows --collectives plan
+expect 2 'communicator nccl beside it' "$planner" exec plan.json --nccl-windows
+plan stages.json 4 data=2 pipeline=2 schedule=1f1b sharding=zero1
+nccl stages.json --steps 2 --nccl-windows --out windows.json >/dev/null
+grep -q '"nccl_buffers": ".* a symmetric window of [1-9].*, registered with [1-9]' windows.json ||
+  fail "stages: $(grep nccl_buffers windows.json)"
+
+# ---- ranks that are threads of one process, with a GPU each ---------------------------------------------
+plan plan.json 2 data=2 sharding=zero1
+kept_by plan.json by-threads --rank-threads --out threads.json
+same_bits by-library by-threads 2
+for word in '"ranks": "threads of one process"' '"nccl_calls": "unknown: ranks are threads' '"nccl_communicators": '; do
+  grep -q "$word" threads.json || fail "no $word: $(grep environment -A40 threads.json)"
+done
+nccl plan.json --steps 2 --out processes.json >/dev/null
+grep -q '"ranks": "processes"' processes.json || fail "$(grep '"ranks"' processes.json)"
+# But for what NCCL told of its calls, and the device's memory, which a twin's libraries move.
+for run_of in threads processes; do
+  measured $run_of.json | grep '"loss"\|_bytes"\|"count"\|"live"\|"reserved"\|"message_blocks"\|"communicators"' |
+    sort -u >$run_of.txt
+done
+[[ $(wc -l <threads.txt) -gt 5 ]] || fail 'nothing is compared'
+[[ -z $(comm -23 threads.txt processes.txt) ]] || fail "threads are not as processes: $(diff threads.txt processes.txt)"
+kept_by four.json by-threads-4 --rank-threads --collectives own
+same_bits threads-4 by-threads-4 4
+nccl plan.json --steps 4 --checkpoint-dir kept-by-threads --checkpoint-every 4 --graphs on --rank-threads >/dev/null
+for r in 0 1; do
+  cmp "plainly/step-00000004/rank-000$r" "kept-by-threads/step-00000004/rank-000$r" || fail "rank $r: other bits from a graph of threads"
+done
+# What processes kept, threads go on from.
+nccl plan.json --steps 4 --checkpoint-dir by-library --rank-threads >/dev/null
+for r in 0 1; do
+  cmp "plainly/step-00000004/rank-000$r" "by-library/step-00000004/rank-000$r" || fail "rank $r: threads went on otherwise"
+done
+expect 2 'communicator nccl beside it' "$planner" exec plan.json --rank-threads
+expect 2 'ranks that are processes' nccl plan.json --rank-threads --device-times cupti
+expect 2 'a process that starts all ranks' env RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 \
+  MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "${run[@]}" --rank-threads
+threads=("${run[@]}" --rank-threads)
+expect 3 'rank 1: .*an error that a test asked for; not over: nccl' env PLANNER_FAKE_NCCL='rank=1 error=3' "${threads[@]}"
+expect 3 'rank [01]: .*a failure that a test asked for' env PLANNER_TWIN=launch=9:device "${threads[@]}"
+expect 3 'NCCL 2.18.1 or newer, found 2.17.1 in' env PLANNER_FAKE_NCCL=version=21701 "${threads[@]}"
+run_by_processes=("${run[@]}")
+run=("${threads[@]}")
+expect 3 'rank [01]: a step took longer than 2.00 s; not over: nccl.* (group 0,1, channel .*call' stalled 3 nccl
+run=(env --default-signal=INT "${threads[@]}")
+begin_nccl interrupted
+kill -INT $pid
+code=0
+wait $pid || code=$?
+[[ $code -eq 130 && $(cat err.txt) == 'planner: interrupted' ]] || fail "exit $code after an interrupt: $(cat err.txt)"
+run=("${run_by_processes[@]}")
+nccl plan.json --steps $((10#$(kept interrupted | sed 's/.*step-0*//') + 2)) --checkpoint-dir interrupted >/dev/null
 printf 'NCCL on twins: as the host; one end for every failure\n'

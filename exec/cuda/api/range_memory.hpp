@@ -10,8 +10,9 @@ namespace exec::cuda {
 class RangeMemory {
  public:
   virtual ~RangeMemory() = default;
-  // Device memory, or null: the driver's pool is to have it. Throws what the library says.
-  virtual void* allocate_range(std::size_t bytes) = 0;
+  // Device memory, or null: the driver's pool is to have it. layout: ranks of the same number have
+  // their buffers at the same places of their ranges. Throws what the library says.
+  virtual void* allocate_range(std::size_t bytes, int layout) = 0;
   // Nothing given before may still use it.
   virtual void release_range(void* range) noexcept = 0;
 };

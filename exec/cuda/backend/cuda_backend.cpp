@@ -127,7 +127,7 @@ std::byte* CudaBackend::reserve(std::size_t bytes) {
   PLANNER_CHECK(range_ == nullptr, "a rank has one range");
   const std::size_t size = std::max<std::size_t>(bytes, 256);
   if (device_.ranges != nullptr)
-    range_ = static_cast<std::byte*>(device_.ranges->allocate_range(size));
+    range_ = static_cast<std::byte*>(device_.ranges->allocate_range(size, device_.layout));
   range_is_pooled_ = range_ == nullptr;
   if (range_is_pooled_) range_ = static_cast<std::byte*>(api_.allocate(pool_, size));
   const Queue& q = queue(Stream::compute);

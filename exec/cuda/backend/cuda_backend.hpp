@@ -36,6 +36,7 @@ struct SharedDevice {
   DeviceInfo info;
   Watch* watch = nullptr;              // null: nothing ends a wait for the device
   RangeMemory* ranges = nullptr;       // null: ranges are of the driver's pools
+  int layout = 0;                      // of the one rank that has a range of these
   const float* maps = nullptr;         // of exec/host/quantise.hpp, on the device
   // Held by the driver and libraries before any rank began; the free bytes then.
   core::Bytes context{}, free{};

@@ -150,6 +150,7 @@ core::Problems CudaPlatform::problems(const program::Program& program, const pla
 
 std::unique_ptr<Backend> CudaPlatform::backend(const program::Program& program,
                                                const program::RankClass& rank_class, int rank) {
+  if (own_) device_->layout = program.class_of(rank);
   return std::make_unique<CudaBackend>(*device_, rank_class, program.samples, rank);
 }
 

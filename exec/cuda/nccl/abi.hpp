@@ -33,6 +33,9 @@ enum Type : int {                      // ncclDataType_t
   kBfloat16 = 9
 };
 
+// Of a window: calls that all ranks make with buffers at the same places of their windows.
+constexpr int kSymmetricWindow = 1;    // NCCL_WIN_COLL_SYMMETRIC
+
 struct UniqueId {                      // ncclUniqueId
   char internal[128];
 };

@@ -62,6 +62,9 @@ std::string read_table(void* handle, CollectiveLibrary& l) {
       r.has("ncclMemAlloc", l.mem_alloc) && r.has("ncclMemFree", l.mem_free) &&
       r.has("ncclCommRegister", l.comm_register) && r.has("ncclCommDeregister", l.comm_deregister);
   if (!registers) l.mem_alloc = nullptr;
+  const bool windows = registers && r.has("ncclCommWindowRegister", l.comm_window_register) &&
+                       r.has("ncclCommWindowDeregister", l.comm_window_deregister);
+  if (!windows) l.comm_window_register = nullptr;
   return r.missing();
 }
 

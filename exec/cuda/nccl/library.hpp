@@ -46,6 +46,12 @@ struct CollectiveLibrary {
   nccl::Result (*comm_register)(nccl::Comm, void*, std::size_t, void** handle) = nullptr;
   nccl::Result (*comm_deregister)(nccl::Comm, void* handle) = nullptr;
   bool registers() const { return mem_alloc != nullptr; }
+
+  // Since 2.27; null in older ones. Both or none.
+  nccl::Result (*comm_window_register)(nccl::Comm, void*, std::size_t, void** window,
+                                       int flags) = nullptr;
+  nccl::Result (*comm_window_deregister)(nccl::Comm, void* window) = nullptr;
+  bool has_windows() const { return comm_window_register != nullptr; }
 };
 
 struct OpenedCollectives {

@@ -38,6 +38,9 @@ class NcclCommunicator;
 struct NcclOptions {
   // All sums by this program's kernels over send and receive, in program::reduction_order.
   bool own_collectives = false;
+  // Ranges are symmetric windows of the communicators whose ranks have one layout, where the
+  // library and the GPUs can; it then sums by kernels for which it asks no tuner.
+  bool windows = false;
   // By ranks of a communicator: it has at least so many channels, where the library can.
   std::map<int, int> channels;
   core::Seconds deadline{1800};        // of what is given between two moments of rest: a step
@@ -93,7 +96,7 @@ class NcclWorld final : public Processes, public Watch, public RangeMemory {
   // ---- RangeMemory: of the library, and registered with every communicator. That lets NVLink's
   // switches and network cards reach it without a copy to the library's own buffers. Null where the
   // library has no such memory (before 2.19).
-  void* allocate_range(std::size_t bytes) override;
+  void* allocate_range(std::size_t bytes, int layout) override;
   void release_range(void* range) noexcept override;
 
   // ---- for communicators of this world
@@ -129,6 +132,8 @@ class NcclWorld final : public Processes, public Watch, public RangeMemory {
   std::string words_of(nccl::Result result, nccl::Comm comm) const;
   // registered.cpp
   void register_range();
+  void register_with(const Key& key, bool as_window);
+  std::set<Key> keys_of_one_layout();
   void deregister_range();
   std::string range_text() const;
   void close();
@@ -156,8 +161,14 @@ class NcclWorld final : public Processes, public Watch, public RangeMemory {
   std::map<Key, nccl::Comm> comms_;
   void* range_ = nullptr;              // of the library
   std::size_t range_bytes_ = 0;        // that were allocated, also when they are given back
-  std::vector<std::pair<nccl::Comm, void*>> registered_;  // handles of the range
-  std::size_t registrations_ = 0;      // that there were
+  int layout_ = 0;                     // of it: ranks of one layout have the same
+  struct Registered {
+    nccl::Comm comm;
+    void* handle = nullptr;            // of the range
+    bool is_window = false;
+  };
+  std::deque<Registered> registered_;  // the library writes handles later: they may not move
+  std::size_t registrations_ = 0, windows_ = 0;  // that there were
   core::Bytes taken_{0};
   bool measures_ = true;               // until the first step is over
   bool keeps_ = false;                 // calls are kept, to be done as part of a step

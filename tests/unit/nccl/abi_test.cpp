@@ -32,6 +32,9 @@ static_assert(sizeof(own::Result) == sizeof(ncclResult_t) &&
               sizeof(own::Op) == sizeof(ncclRedOp_t));
 static_assert(sizeof(own::UniqueId) == sizeof(ncclUniqueId));
 static_assert(own::kNoColour == NCCL_SPLIT_NOCOLOR);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+static_assert(own::kSymmetricWindow == NCCL_WIN_COLL_SYMMETRIC);
+#endif
 static_assert(own::Config{}.blocking == NCCL_CONFIG_UNDEF_INT);
 static_assert(own::version_code(2, 28, 9) == NCCL_VERSION(2, 28, 9));
 
