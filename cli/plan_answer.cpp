@@ -28,6 +28,7 @@ static planner::OtherFramework in_framework(const PlanOptions& options, std::str
   request.threads = 1;
   request.brief = true;
   request.robust.reset();
+  request.chain.reset();
   request.fewer = false;
   request.gpu_given = true;            // no other machine is asked about
   core::Result<planner::Plan> plan = planner::make_plan(request);
@@ -71,6 +72,7 @@ core::Result<planner::Plan> plan_of(const PlanOptions& options,
     planner::Request other = requests[i];
     other.brief = true;                // its choice alone is shown
     other.robust.reset();
+    other.chain.reset();
     const core::Result<planner::Plan> there = planner::make_plan(other);
     if (!there.ok()) return there.problems();
     plan->other_machines.push_back(planner::other_machine(there->profile, there->chosen));

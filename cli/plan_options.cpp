@@ -65,6 +65,9 @@ void read_search(const PlanOptions& options, planner::Request& request, core::Pr
                                .value_or(request.simpler_within);
   request.constraints = read_constraints(options, problems);
   request.robust = read_robust(options.robust, problems);
+  if (options.search == "mcmc") request.chain = 1;
+  if (options.search && options.search != "mcmc" && options.search != "exact")
+    problems.push_back({"--search", "exact or mcmc", '"' + *options.search + '"', ""});
   request.stale = options.allow_stale;
 }
 
@@ -172,6 +175,9 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.text("--objective", p.objective, "NAME", "what to minimise: time, memory, cost, energy");
   options.texts("--pin", p.pins, "KEY=VALUE", "fix a key of the strategy; repeatable");
   options.texts("--forbid", p.forbids, "KEY=VALUE", "rule out a value of a key; repeatable");
+  options.text("--search", p.search, "HOW",
+               "of a graph of operators: exact (default); mcmc: a Markov chain over simulated "
+               "divisions, too (--seed)");
   options.flag("--allow-stale", p.allow_stale,
                "also search strategies that train with stale weights");
   options.text("--max-risk", p.max_risk, "SHARE",

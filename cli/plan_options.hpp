@@ -21,7 +21,7 @@ struct PlanOptions {
       lora_targets, quantization, attention, framework, reduce_dtype, expert_imbalance, mtp, clip,
       loss_scale;
   std::optional<std::string> objective, tokens, top, candidate, threads, max_risk, simpler_within,
-      host_memory, host_bandwidth, robust;
+      host_memory, host_bandwidth, robust, search;
   std::vector<std::string> pins, forbids, prices;
   bool allow_stale = false;
   // Of "--gpus 8xH100+8xA100", once it is split: how many of each in --gpu are one cluster. Empty:

@@ -53,8 +53,10 @@ int plan_verb(Arguments arguments) {
   auto requests = requests_of(options);
   if (!requests.ok()) return refuse(requests.problems());
   if (const auto seed = whole_number(output.seed, "--seed", 0, ignored))  // check_output says it
-    for (planner::Request& request : *requests)
+    for (planner::Request& request : *requests) {
       if (request.robust) request.robust->seed = static_cast<std::uint64_t>(*seed);
+      if (request.chain) request.chain = static_cast<std::uint64_t>(*seed);
+    }
   ProgressLine progress(output.quiet);
   requests->front().progress = [&](std::string_view done) { progress.show(done); };
   const core::Result<planner::Plan> plan = plan_of(options, *requests);

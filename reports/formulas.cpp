@@ -228,6 +228,11 @@ constexpr std::array kFormulas{
     Formula{"search.simulated", "strategies timed by the sweep or the engine", "search.evaluated",
             kDefinition},
     Formula{"search.seconds", "wall clock of the search", "search.evaluated", kDefinition},
+    Formula{"search.chain.*",
+            "--search mcmc: a walk over divisions of operators ([flexflow] section 6.2): how many "
+            "were proposed and taken, and simulated steps of the first, of the fastest that it "
+            "met, and of the exact search's choice",
+            "time.step", kDefinition},
     Formula{"max_risk",
             "--max-risk: the probability of running out of memory that is accepted", "",
             kDefinition},

@@ -108,6 +108,16 @@ std::string because_text(const Plan& plan) {
   return fmt::format("It is the fastest of {} within the {} cap on the risk.", searched, cap);
 }
 
+std::string chain_line(const Plan& plan) {
+  const planner::Chain& c = *plan.search.chain;
+  const std::string walked = fmt::format(
+      "A Markov chain of {} simulated divisions went from data parallelism ({}) to {}; the exact "
+      "search found {}.",
+      count_text(c.proposals), c.start.value() > 0 ? to_text(c.start) : "does not fit",
+      c.found.value() > 0 ? to_text(c.found) : "none that fits", to_text(c.exact));
+  return c.found.value() > 0 && c.found < c.exact ? walked + " Its division is chosen." : walked;
+}
+
 }  // namespace
 
 std::string_view counted_in(const Plan& plan) {
@@ -141,6 +151,7 @@ std::vector<std::string> reasons_of(const Plan& plan) {
     return all;
   }
   std::vector<std::string> all{because_text(plan) + ' ' + limit};
+  if (plan.search.chain) all.push_back(chain_line(plan));
   for (std::string& line : robust_lines(plan)) all.push_back(std::move(line));
   for (std::string& line : what_parts_earn(plan)) all.push_back(std::move(line));
   return all;

@@ -73,9 +73,19 @@ struct RuleOfThumb {
   double value = 0;
   std::string unit, source;
 };
+// A walk over divisions of a graph's operators, each of which was simulated
+// (planner/search/markov_chain.hpp).
+struct Chain {
+  std::uint64_t seed = 1;
+  std::int64_t proposals = 0, accepted = 0;
+  core::Seconds start{}, found{};      // steps: of data parallelism, and the shortest that it met
+  core::Seconds exact{};               // of the best by the exact search
+  std::vector<std::string> splits;     // of the shortest; empty: of data parallelism
+};
 struct SearchCounts {
   std::int64_t enumerated = 0, infeasible = 0, evaluated = 0, replayed = 0, simulated = 0;
   core::Seconds seconds{};
+  std::optional<Chain> chain{};        // where asked for
 };
 
 // Begins the assumption that states a pin or a forbidden value: "asked for: pin data=8".

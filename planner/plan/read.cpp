@@ -47,6 +47,20 @@ void read_cluster(JsonReader cluster, std::string_view source, Plan& plan,
   read_profile(cluster, source, plan, problems);
 }
 
+Chain read_chain(JsonReader chain) {
+  Chain c;
+  std::int64_t seed = 1;
+  chain.required("seed", seed, kFileCount);
+  c.seed = static_cast<std::uint64_t>(seed);
+  chain.required("proposals", c.proposals, kFileCount);
+  chain.required("accepted", c.accepted, kFileCount);
+  chain.required("start_seconds", c.start, kFileSeconds);
+  chain.required("found_seconds", c.found, kFileSeconds);
+  chain.required("exact_seconds", c.exact, kFileSeconds);
+  chain.required("splits", c.splits);
+  return c;
+}
+
 SearchCounts read_search(JsonReader search) {
   SearchCounts s;
   search.required("enumerated", s.enumerated, kFileCount);
@@ -55,6 +69,7 @@ SearchCounts read_search(JsonReader search) {
   search.required("replayed", s.replayed, kFileCount);
   search.required("simulated", s.simulated, kFileCount);
   search.required("seconds", s.seconds, kFileSeconds);
+  if (auto chain = search.optional_object("chain")) s.chain = read_chain(*chain);
   return s;
 }
 

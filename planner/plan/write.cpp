@@ -41,13 +41,25 @@ Json cluster_json(const Plan& plan) {
                        {"profile", embedded(hw_profiles::to_json_text(plan.profile))}});
 }
 
+Json chain_json(const Chain& c) {
+  return Json::object({{"seed", static_cast<std::int64_t>(c.seed)},
+                       {"proposals", c.proposals},
+                       {"accepted", c.accepted},
+                       {"start_seconds", c.start.value()},
+                       {"found_seconds", c.found.value()},
+                       {"exact_seconds", c.exact.value()},
+                       {"splits", Json::array_of(c.splits)}});
+}
+
 Json search_json(const SearchCounts& s) {
-  return Json::object({{"enumerated", s.enumerated},
-                       {"infeasible", s.infeasible},
-                       {"evaluated", s.evaluated},
-                       {"replayed", s.replayed},
-                       {"simulated", s.simulated},
-                       {"seconds", s.seconds.value()}});
+  Json json = Json::object({{"enumerated", s.enumerated},
+                            {"infeasible", s.infeasible},
+                            {"evaluated", s.evaluated},
+                            {"replayed", s.replayed},
+                            {"simulated", s.simulated},
+                            {"seconds", s.seconds.value()}});
+  if (s.chain) json.set("chain", chain_json(*s.chain));
+  return json;
 }
 
 Json candidates_json(const std::vector<Candidate>& candidates) {

@@ -17,6 +17,7 @@ static Request on_fewer(const Request& request, const Plan& plan) {
   fewer.candidate = 1;
   fewer.tokens.reset();
   fewer.robust.reset();
+  fewer.chain.reset();
   fewer.progress = {};
   fewer.job = plan.job;                // the same samples a step
   return fewer;

@@ -75,6 +75,7 @@ std::vector<Keys> single_changes(const Constraints& constraints) {
 std::optional<Candidate> best_without(const Request& request, const Keys& keys) {
   Request freed = request;
   freed.robust.reset();
+  freed.chain.reset();
   for (const std::string_view key : keys) freed.constraints.release(key);
   freed.top = 0;
   freed.candidate = 1;

@@ -1,9 +1,9 @@
 #include "planner/search/search.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <array>
 #include <chrono>
+#include <limits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,6 +21,7 @@
 #include "planner/search/fewer.hpp"
 #include "planner/search/framework_limits.hpp"
 #include "planner/search/host_space.hpp"
+#include "planner/search/markov_chain.hpp"
 #include "planner/search/ranking.hpp"
 #include "planner/search/split_search.hpp"
 #include "planner/search/stale_space.hpp"
@@ -168,7 +169,8 @@ void explain_empty_space(const Request& request, Plan& plan) {
 // The request completed in `plan`, and the question it asks of the machine; or what is wrong.
 core::Result<Question> ask(const Request& request, Plan& plan) {
   complete(request, plan);
-  const core::Problems problems = job_problems(plan.job, plan.profile);
+  core::Problems problems = job_problems(plan.job, plan.profile);
+  for (core::Problem& p : chain_problems(request)) problems.push_back(std::move(p));
   if (!problems.empty()) return problems;
   if (plan.model.family == models::Family::graph) {  // names and kinds, whatever the ranks
     const auto splits = models::annotated(plan.model.graph, models::analyse(plan.model.graph),
@@ -315,6 +317,8 @@ core::Result<Plan> make_plan(const Request& asked) {
     request.progress(fmt::format("evaluated {} strategies, now lowering the best",
                                  explorer.counts().evaluated));
   choose(explorer, request, plan);
+  if (request.chain && request.progress) request.progress("walking over divisions of operators");
+  try_chain(*question, request, plan);
   if (!plan.chosen && !plan.alternatives.empty())
     return core::Problem{"--candidate", fmt::format("1 to {}", plan.alternatives.size()),
                          fmt::format("{}", request.candidate), "name one of the ranking"};
@@ -334,7 +338,9 @@ core::Result<Plan> make_plan(const Request& asked) {
   const std::int64_t samples = plan.chosen ? plan.chosen->strategy.micro_batch : 1;
   plan.rules_of_thumb =
       rules_of_thumb(plan.model, plan.parameters, plan.job.seq_len, samples);
+  std::optional<Chain> chain = std::move(plan.search.chain);
   plan.search = explorer.counts();
+  plan.search.chain = std::move(chain);
   plan.search.seconds = core::Seconds(
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return plan;

@@ -47,6 +47,7 @@ struct Request {
   int top = 5;                         // alternatives
   int candidate = 1;                   // which of the ranking is `chosen`
   std::optional<RobustOptions> robust{};  // rank finalists with slow ranks and links
+  std::optional<std::uint64_t> chain{};  // walk over a graph's divisions, too, from this seed
   bool stale = false;                  // search what changes the mathematics, too
   bool brief = false;                  // the choice alone: no front, no rejections where it has one
   bool fewer = true;                   // say where fewer of the GPUs would be faster

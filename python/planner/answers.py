@@ -256,6 +256,19 @@ class Job(Record):
 
 
 @_record
+class Chain(Record):
+    """A walk over divisions of a graph's operators (`search="mcmc"`), beside the exact search."""
+
+    seed: int
+    proposals: int
+    accepted: int
+    start_seconds: float
+    found_seconds: float
+    exact_seconds: float
+    splits: list[str]
+
+
+@_record
 class Search(Record):
     """What the search went through, and the seconds that it took."""
 
@@ -265,6 +278,7 @@ class Search(Record):
     replayed: int
     simulated: int
     seconds: float
+    chain: Chain | None = None
 
 
 @_record
