@@ -21,6 +21,14 @@ failed() {
   failures=$((failures + 1))
 }
 
+# Of this run's own numbers the first that nobody listens on.
+port_from=$((20000 + $$ % 10000))
+free_port() {
+  local port=$port_from
+  while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 1)); done
+  echo "$port"
+}
+
 cat >config.json <<'JSON'
 {"model_type":"gpt2","n_layer":4,"n_embd":64,"n_head":4,"n_positions":64,"vocab_size":501}
 JSON
@@ -33,7 +41,7 @@ run=(--backend cuda --communicator nccl "${library[@]}" --deadline "$patience" -
 # ---- one rank: the library opens, a communicator is made, watched and ended -------------------------------
 plan one 1
 code=0
-RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29411 \
+RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$(free_port) \
   timeout $((5 * patience)) "$planner" exec one.json "${run[@]}" --out one-run.json >/dev/null 2>err.txt || code=$?
 if [[ $code -eq 3 ]] && grep -q -e 'found none' -e 'no NVIDIA driver' -e 'shows no GPU' -e 'libnccl' err.txt; then
   printf 'skipped: %s\n' "$(cat err.txt)" | tee "$result"
@@ -47,8 +55,10 @@ else failed "one rank: exit $code: $(tail -n 2 err.txt)"; fi
 of() {
   local ranks=$1 name=$2 file=$3 r code pids=()
   shift 3
+  local port
+  port=$(free_port)
   for ((r = 0; r < ranks; ++r)); do
-    RANK=$r WORLD_SIZE=$ranks LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29412 \
+    RANK=$r WORLD_SIZE=$ranks LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
       NCCL_HOSTID=planner-$r NCCL_SOCKET_IFNAME=lo timeout $((5 * patience)) "$planner" exec "$file.json" "${run[@]}" "$@" \
       --checkpoint-dir "$name" --checkpoint-every 3 --out "$name-$r.json" >/dev/null 2>"err.$r" &
     pids[r]=$!
