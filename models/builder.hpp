@@ -248,6 +248,9 @@ TensorIndex pool(SegmentBuilder& b, const std::string& name, TensorIndex x, Imag
                  ImageShape to, Window window, Pool kind, std::int64_t origins = 1);
 TensorIndex local_response_norm(SegmentBuilder& b, const std::string& name, TensorIndex x,
                                 ImageShape shape, std::int64_t window);
+// Each channel by its mean and variance over a micro-batch; gamma and beta are of the channels.
+TensorIndex batch_norm(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                       std::int64_t channels, std::int64_t places, NormParameters parameters);
 // Of n elements of a sample. Without effect at inference: the builder leaves it out. origins: ranks
 // whose samples it has, 1 / origins of the columns of each of `rows` rows.
 TensorIndex dropout(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,

@@ -20,12 +20,13 @@ using Kind = OperatorSpec::Kind;
 
 constexpr std::array<std::string_view, kOperatorKinds.size()> kNames{
     "convolution", "linear",     "relu",    "gelu", "max_pool", "average_pool",
-    "local_response_norm", "layer_norm", "dropout", "add",  "concat",   "flatten"};
+    "local_response_norm", "layer_norm", "dropout", "add",  "concat",   "flatten", "batch_norm"};
 
 constexpr double kMaxElements = 1e12;  // of one value of a sample
 constexpr std::int64_t kMaxWindow = 4096;
 
-// Its backward pass reads its input, so a layer that begins with it keeps what it was given.
+// Its backward pass reads its input, so a layer that begins with it keeps what it was given. A
+// batch norm belongs to the product before it.
 bool keeps_input(Kind kind) {
   return kind == Kind::convolution || kind == Kind::linear || kind == Kind::gelu ||
          kind == Kind::local_response_norm || kind == Kind::layer_norm;
@@ -199,6 +200,10 @@ class Analyser {
       case Kind::local_response_norm:
         if (x.size() != 3) return mismatch(i, "an input of channels x height x width", x);
         return x;
+      case Kind::batch_norm:
+        if (x.size() == 2)
+          return mismatch(i, "an input of channels x height x width, or of features", x);
+        return x;
       case Kind::linear:
         if (x.size() == 3) return mismatch(i, "an input of features", x);
         return x.size() == 1 ? Shape{o.width} : Shape{x[0], o.width};
@@ -319,6 +324,16 @@ class Analyser {
 std::string_view name(OperatorSpec::Kind kind) { return kNames[static_cast<std::size_t>(kind)]; }
 
 GraphAnalysis analyse(const GraphSpec& spec) { return Analyser(spec).run(); }
+
+const GraphAnalysis& kept_analysis(const GraphSpec& spec) {
+  thread_local GraphSpec of;
+  thread_local GraphAnalysis analysis;
+  if (spec.operators.empty() || spec != of) {
+    analysis = analyse(spec);
+    of = spec;
+  }
+  return analysis;
+}
 
 std::int64_t elements_of(const Shape& shape) {
   std::int64_t n = 1;

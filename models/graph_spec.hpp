@@ -17,7 +17,7 @@ using Shape = std::vector<std::int64_t>;
 struct OperatorSpec {
   enum class Kind : std::uint8_t {
     convolution, linear, relu, gelu, max_pool, average_pool, local_response_norm, layer_norm,
-    dropout, add, concat, flatten
+    dropout, add, concat, flatten, batch_norm
   };
   std::string name;
   Kind kind = Kind::linear;
@@ -36,7 +36,7 @@ inline constexpr std::array kOperatorKinds{
     OperatorSpec::Kind::max_pool, OperatorSpec::Kind::average_pool,
     OperatorSpec::Kind::local_response_norm, OperatorSpec::Kind::layer_norm,
     OperatorSpec::Kind::dropout, OperatorSpec::Kind::add,
-    OperatorSpec::Kind::concat, OperatorSpec::Kind::flatten};
+    OperatorSpec::Kind::concat, OperatorSpec::Kind::flatten, OperatorSpec::Kind::batch_norm};
 std::string_view name(OperatorSpec::Kind kind);
 
 struct GraphSpec {
@@ -74,6 +74,9 @@ struct GraphAnalysis {
 // Names, inputs, cycles (every operator of one is named), shapes, results that nothing reads, sizes
 // that counts of bytes could not hold. O(operators + inputs).
 GraphAnalysis analyse(const GraphSpec& spec);
+// The same, kept from the calling thread's last call where that asked about an equal graph. Lives
+// until this thread asks about another.
+const GraphAnalysis& kept_analysis(const GraphSpec& spec);
 
 // Parameters of an operator that reads this shape. REQUIRES: its shapes agree.
 std::int64_t weight_inputs(const OperatorSpec& op,

@@ -183,13 +183,14 @@ class LayerBuilder {
     return b.parameter(std::move(p));
   }
 
-  // A ReLU takes the place of a sum of products: nothing else reads that, and its own backward pass
-  // does not.
+  // A ReLU takes the place of a sum of products or of a norm of channels: nothing else reads that,
+  // and its own backward pass does not.
   bool may_replace(int value, TensorIndex input) const {
     if (value == kModelInput || readers_.at(value).size() > 1 || input == first_) return false;
     if (input != tensors_.at({value, made_at(value)})) return false;
     const Kind made_by = spec_.operators[at(value)].kind;
-    return made_by == Kind::convolution || made_by == Kind::linear || made_by == Kind::add;
+    return made_by == Kind::convolution || made_by == Kind::linear || made_by == Kind::add ||
+           made_by == Kind::batch_norm;
   }
 
   // Weights start at sqrt(2 / inputs) [he2015].
@@ -238,6 +239,12 @@ class LayerBuilder {
         const ParameterIndex gamma = vector(b, op.name + ".weight", to.back(), Init::one);
         const ParameterIndex beta = vector(b, op.name + ".bias", to.back(), Init::zero);
         return layer_norm(b, op.name, x, rows, to.back(), {gamma, beta});
+      }
+      case Kind::batch_norm: {
+        const std::int64_t channels = to.front();
+        const ParameterIndex gamma = vector(b, op.name + ".weight", channels, Init::one);
+        const ParameterIndex beta = vector(b, op.name + ".bias", channels, Init::zero);
+        return batch_norm(b, op.name, x, channels, n / channels, {gamma, beta});
       }
       case Kind::dropout:
         return inference_ ? x : dropout(b, op.name, x, ways > 1 ? rows : 1, n, ways);

@@ -79,6 +79,28 @@ TensorIndex local_response_norm(SegmentBuilder& b, const std::string& name, Tens
   return y;
 }
 
+// Per element. Mean 1, variance 3, (x - mean) rstd gamma + beta 4; backward: normalise 2, d_x 6,
+// and of the parameters the sums of d_y and of d_y times the normalised 2. What moves is what
+// libraries move, which keep the two numbers of a channel: x twice and y; x and d_y twice and d_x.
+TensorIndex batch_norm(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                       std::int64_t channels, std::int64_t places, NormParameters parameters) {
+  const std::int64_t n = channels * places;
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);
+  Operator op = shaped(name, OpKind::batch_norm, places, channels, channels);
+  op.inputs = {x};
+  op.outputs = {y};
+  op.parameters = {parameters.gamma, parameters.beta};
+  op.saved = {x};
+  op.flops_forward = flops(8, places, channels);
+  op.flops_input_gradient = flops(8, places, channels);
+  if (trained(b, parameters.gamma)) op.flops_weight_gradient = flops(2, places, channels);
+  op.elements_forward = 3 * n;
+  op.elements_backward = 5 * n;
+  op.parameter_elements = parameter_elements(b, op);
+  b.add(std::move(op));
+  return y;
+}
+
 TensorIndex dropout(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
                     std::int64_t n, std::int64_t origins) {
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);

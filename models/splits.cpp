@@ -32,6 +32,7 @@ OpKind op_kind(Kind kind) {
     case Kind::dropout: return OpKind::dropout;
     case Kind::add: return OpKind::add;
     case Kind::concat: return OpKind::concat;
+    case Kind::batch_norm: return OpKind::batch_norm;
     case Kind::flatten: break;
   }
   PLANNER_CHECK(false, "a flatten is no operator of the graph");

@@ -36,6 +36,7 @@ inline models::ModelSpec random_graph(Draws& random, const RandomGraph& how) {
   const auto append = [&](Kind kind, std::vector<std::string> inputs) {
     models::OperatorSpec op;
     op.name = "o" + std::to_string(spec.graph.operators.size());
+    if (kind == Kind::batch_norm) op.name += "_norm";  // by which the reference knows first values
     op.kind = kind;
     for (const std::string& name : inputs) std::erase(unread, name);
     op.inputs = std::move(inputs);

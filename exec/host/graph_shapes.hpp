@@ -19,4 +19,8 @@ inline ResponseShape response_shape(const models::Operator& op, std::int64_t sam
   return {samples, op.n, op.rows, op.k};
 }
 
+inline ChannelShape channel_shape(const models::Operator& op, std::int64_t samples) {
+  return {samples, op.n, op.rows};
+}
+
 }  // namespace exec::host

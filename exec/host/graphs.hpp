@@ -1,9 +1,9 @@
 #pragma once
 // Kernels of operator graphs: images, what joins branches, and ends of models that are no
 // transformer's. Conventions of kernels.hpp; images are x[samples, channels, height, width]. Every
-// result depends on its own sample alone, whatever the batch; parameter gradients add up samples
-// in ascending order, so that with f32 or f64 gradients a batch split in two calls gives the bits
-// of one.
+// result but batch_norm's depends on its own sample alone, whatever the batch; parameter gradients
+// add up samples in ascending order, so that with f32 or f64 gradients a batch split in two calls
+// gives the bits of one.
 
 #include <cstdint>
 #include <span>
@@ -71,6 +71,18 @@ void local_response_norm(View y, View x, const ResponseShape& s, Workspace ws);
 void local_response_norm_gradient(View dx, View dy, View x, const ResponseShape& s,
                                   bool accumulate, Workspace ws);
 core::Bytes local_response_workspace(core::DType activation, const ResponseShape& s);
+
+// ---- batch normalisation [batchnorm] ------------------------------------------------------------
+
+// Of x[samples, channels, places].
+struct ChannelShape { std::int64_t samples = 0, channels = 0, places = 0; };
+// y = (x - mean) rstd gamma + beta, rstd = 1 / sqrt(variance + epsilon): mean and variance of each
+// channel over samples and places, in double.
+void batch_norm(View y, View x, View gamma, View beta, const ChannelShape& s, double epsilon);
+// d_x (=|+=) gamma rstd (d_y - mean(d_y) - h mean(d_y h)), h = (x - mean) rstd. Where d_gamma and
+// d_beta are there, += sums of d_y h and of d_y. d_x may be d_y, or absent.
+void batch_norm_gradient(View dx, View dgamma, View dbeta, View dy, View x, View gamma,
+                         const ChannelShape& s, double epsilon, bool accumulate);
 
 // ---- dropout ------------------------------------------------------------------------------------
 

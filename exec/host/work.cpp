@@ -241,6 +241,18 @@ Count response_norm(Kernel kernel, const Dims& d) {
                    d);
 }
 
+// As builders count it (models/operators_graph.cpp); the action of d_x reads for all gradients.
+Count batch_norm(Kernel kernel, const Dims& d) {
+  const std::int64_t e = d.rows * d.n;
+  switch (kernel) {
+    case Kernel::forward: return {.flops = 8 * d.size(), .activation = 3 * e, .weight = 2 * d.n};
+    case Kernel::input_gradient:
+      return {.flops = 8 * d.size(), .activation = 5 * e, .weight = d.n};
+    case Kernel::weight_gradient: return {.flops = 2 * d.size(), .gradient = 4 * d.n};
+  }
+  return {};
+}
+
 Count count(Kernel kernel, const models::Operator& op, const Dims& d) {
   const models::ops::Work& w = models::ops::schema(op.kind).work;
   switch (w.by) {
@@ -265,6 +277,7 @@ Count count(Kernel kernel, const models::Operator& op, const Dims& d) {
     case WorkOf::combining: return weighted(kernel, d);
     case WorkOf::pool: return pooling(kernel, op, d);
     case WorkOf::response_norm: return response_norm(kernel, d);
+    case WorkOf::batch_norm: return batch_norm(kernel, d);
     case WorkOf::pointwise: return pointwise(kernel, w, d);
   }
   return {};

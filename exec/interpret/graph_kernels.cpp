@@ -78,6 +78,11 @@ void graph_forward(const Operator& op, std::span<const Operand> args, const Kern
       const Forward<ops::local_response_norm> a(op, args);
       return host::local_response_norm(a["y"], a["x"], host::response_shape(op, samples), ws);
     }
+    case OpKind::batch_norm: {
+      const Forward<ops::batch_norm> a(op, args);
+      return host::batch_norm(a["y"], a["x"], a["gamma"], a["beta"],
+                              host::channel_shape(op, samples), c.norm_epsilon);
+    }
     case OpKind::dropout: {
       const Forward<ops::dropout> a(op, args);
       return drop(op, a["y"], a["mask"], a["x"], c);
@@ -127,6 +132,14 @@ void graph_input_gradient(const Operator& op, std::span<const Operand> args, boo
       const InputGradient<ops::local_response_norm> a(op, args);
       return host::local_response_norm_gradient(a["d_x"], a["d_y"], a["x"],
                                                 host::response_shape(op, samples), accumulate, ws);
+    }
+    case OpKind::batch_norm: {
+      const InputGradient<ops::batch_norm> a(op, args);
+      const bool trains = a.has("d_gamma");
+      return host::batch_norm_gradient(a["d_x"], trains ? a["d_gamma"] : host::View{},
+                                       trains ? a["d_beta"] : host::View{}, a["d_y"], a["x"],
+                                       a["gamma"], host::channel_shape(op, samples),
+                                       c.norm_epsilon, accumulate);
     }
     case OpKind::dropout: {
       const InputGradient<ops::dropout> a(op, args);

@@ -79,6 +79,17 @@ inline constexpr Schema local_response_norm{
     .gradient = Gradient::joint, .divides = kSample,
     .work = {.by = WorkOf::response_norm}};
 
+// y = (x - mean) rstd gamma + beta, mean and rstd of a channel over all samples and places of a
+// micro-batch [batchnorm]: of this rank's samples alone, as frameworks do unless asked to
+// synchronise them. Backward finds them again.
+inline constexpr Schema batch_norm{
+    .kind = OpKind::batch_norm,
+    .inputs = "x", .parameters = "gamma beta", .outputs = "y",
+    .keeps = "x",
+    .input_gradient = "d_y x gamma -> d_x d_gamma? d_beta?",
+    .gradient = Gradient::joint, .divides = kSample,
+    .work = {.by = WorkOf::batch_norm}};
+
 // Queries and keys by one RMS norm each over the whole width of their heads, of all tensor ranks
 // together [olmo2]. Two operators, between which the ranks' sums are added: sums[rows, 2], of the
 // squares of q and of k; then the norm, which leaves v as it is.
@@ -363,7 +374,7 @@ inline constexpr std::array kSchemas{
     &relu, &convolution, &max_pool, &average_pool, &local_response_norm, &dropout, &concat,
     &cut_send, &cut_receive, &cut_sent, &head_exchange, &row_exchange, &scale, &soft_cap,
     &relu_squared, &geglu, &clamped_swiglu, &row_gate, &latent_join, &square_sums, &width_norm,
-    &sample_gather, &sample_scatter, &to_columns, &to_samples, &key_gather,
+    &sample_gather, &sample_scatter, &to_columns, &to_samples, &key_gather, &batch_norm,
     &ring_own, &ring_block};
 
 constexpr const Schema& schema(OpKind kind) { return *kSchemas[static_cast<std::size_t>(kind)]; }

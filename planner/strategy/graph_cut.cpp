@@ -77,7 +77,8 @@ Score score(const CutGraph& graph, const std::vector<int>& side) {
 }
 
 bool trains(const OperatorSpec& op) {
-  return op.kind == Kind::convolution || op.kind == Kind::linear || op.kind == Kind::layer_norm;
+  return op.kind == Kind::convolution || op.kind == Kind::linear || op.kind == Kind::layer_norm ||
+         op.kind == Kind::batch_norm;
 }
 
 // Both ranks have parameters: a rank without would have nothing to do in a backward pass.

@@ -48,6 +48,9 @@ def plan(
     objective: Value = None,  # what to minimise: time, memory, cost, energy
     pin: Values = None,  # fix a key of the strategy; repeatable
     forbid: Values = None,  # rule out a value of a key; repeatable
+    # of a graph of operators: exact (default); mcmc: a Markov chain over simulated divisions, too
+    # (--seed)
+    search: Value = None,
     allow_stale: bool = False,  # also search strategies that train with stale weights
     max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
     # the simplest strategy within this share of the fastest wins (2%)
@@ -104,6 +107,9 @@ def sweep(
     objective: Value = None,  # what to minimise: time, memory, cost, energy
     pin: Values = None,  # fix a key of the strategy; repeatable
     forbid: Values = None,  # rule out a value of a key; repeatable
+    # of a graph of operators: exact (default); mcmc: a Markov chain over simulated divisions, too
+    # (--seed)
+    search: Value = None,
     allow_stale: bool = False,  # also search strategies that train with stale weights
     max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
     # the simplest strategy within this share of the fastest wins (2%)
@@ -162,6 +168,9 @@ def min_gpus(
     objective: Value = None,  # what to minimise: time, memory, cost, energy
     pin: Values = None,  # fix a key of the strategy; repeatable
     forbid: Values = None,  # rule out a value of a key; repeatable
+    # of a graph of operators: exact (default); mcmc: a Markov chain over simulated divisions, too
+    # (--seed)
+    search: Value = None,
     allow_stale: bool = False,  # also search strategies that train with stale weights
     max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
     # the simplest strategy within this share of the fastest wins (2%)
@@ -220,6 +229,9 @@ def max_batch(
     objective: Value = None,  # what to minimise: time, memory, cost, energy
     pin: Values = None,  # fix a key of the strategy; repeatable
     forbid: Values = None,  # rule out a value of a key; repeatable
+    # of a graph of operators: exact (default); mcmc: a Markov chain over simulated divisions, too
+    # (--seed)
+    search: Value = None,
     allow_stale: bool = False,  # also search strategies that train with stale weights
     max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
     # the simplest strategy within this share of the fastest wins (2%)
@@ -393,6 +405,9 @@ def import_(
     objective: Value = None,  # what to minimise: time, memory, cost, energy
     pin: Values = None,  # fix a key of the strategy; repeatable
     forbid: Values = None,  # rule out a value of a key; repeatable
+    # of a graph of operators: exact (default); mcmc: a Markov chain over simulated divisions, too
+    # (--seed)
+    search: Value = None,
     allow_stale: bool = False,  # also search strategies that train with stale weights
     max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
     # the simplest strategy within this share of the fastest wins (2%)
@@ -451,6 +466,9 @@ def explain(
     objective: Value = None,  # what to minimise: time, memory, cost, energy
     pin: Values = None,  # fix a key of the strategy; repeatable
     forbid: Values = None,  # rule out a value of a key; repeatable
+    # of a graph of operators: exact (default); mcmc: a Markov chain over simulated divisions, too
+    # (--seed)
+    search: Value = None,
     allow_stale: bool = False,  # also search strategies that train with stale weights
     max_risk: Value = None,  # highest accepted risk of running out of memory (5%)
     # the simplest strategy within this share of the fastest wins (2%)

@@ -89,6 +89,26 @@ ModelSpec of_images() {
                 "[2, 6, 5]", "squared_error");
 }
 
+// A residual block as ResNets have it, on images; a norm of channels of features.
+ModelSpec of_batch_norms() {
+  return graph_model(R"({"name": "a", "kind": "convolution", "inputs": ["x"], "channels": 4,
+       "kernel": 3, "padding": 1, "bias": false},
+      {"name": "a_norm", "kind": "batch_norm", "inputs": ["a"]},
+      {"name": "a_relu", "kind": "relu", "inputs": ["a_norm"]},
+      {"name": "b", "kind": "convolution", "inputs": ["a_relu"], "channels": 4, "kernel": 3,
+       "padding": 1, "bias": false},
+      {"name": "b_norm", "kind": "batch_norm", "inputs": ["b"]},
+      {"name": "sum", "kind": "add", "inputs": ["b_norm", "a_relu"]},
+      {"name": "relu", "kind": "relu", "inputs": ["sum"]},
+      {"name": "mean", "kind": "average_pool", "inputs": ["relu"], "kernel": 5},
+      {"name": "features", "kind": "flatten", "inputs": ["mean"]},
+      {"name": "fc", "kind": "linear", "inputs": ["features"], "features": 6},
+      {"name": "fc_norm", "kind": "batch_norm", "inputs": ["fc"]},
+      {"name": "fc_relu", "kind": "relu", "inputs": ["fc_norm"]},
+      {"name": "out", "kind": "linear", "inputs": ["fc_relu"], "features": 5})",
+                "[2, 5, 5]", "cross_entropy");
+}
+
 // A norm reads the model's input: its own gradients alone are wanted.
 ModelSpec of_norms() {
   return graph_model(R"({"name": "x_norm", "kind": "layer_norm", "inputs": ["x"]},
@@ -137,7 +157,8 @@ void check_cut(const ModelSpec& spec, const Strategy& s, const std::string& reci
 }  // namespace
 
 TEST_CASE("one rank trains operator graphs as the reference does, in every recipe") {
-  for (const ModelSpec& spec : {small_alexnet(), of_rows(), of_images(), of_norms()})
+  for (const ModelSpec& spec : {small_alexnet(), of_rows(), of_images(), of_norms(),
+                                of_batch_norms()})
     for (const char* recipe : {"fp32", "mixed", "lean", "megatron", "fsdp2", "pure_bf16", "fp64"})
       check_both(spec, strategy(1, 12, 2), recipe);
 }
@@ -151,6 +172,21 @@ TEST_CASE("operator graphs on 2, 3 and 4 data ranks, sharded or not, equal the r
     check_both(spec, strategy(4, 12, 1, sharded(Sharding::zero3)), "mixed");
     check_both(spec, strategy(2, 12, 1, servers(2, true)));
   }
+}
+
+TEST_CASE("norms of channels see a micro-batch of their own rank, however ranks share the work") {
+  const ModelSpec spec = of_batch_norms();
+  for (const std::int64_t k : {2, 3}) check_both(spec, strategy(k, 12, 2, ring));
+  for (const Sharding z : {Sharding::zero1, Sharding::zero3})
+    check_both(spec, strategy(2, 12, 3, sharded(z)));
+  for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b})
+    check_both(spec, strategy(1, 12, 3, stages(2, schedule)));
+  for (const Checkpoint c : {Checkpoint::every_k, Checkpoint::memory_poor})
+    check_both(spec, strategy(2, 12, 3, recomputing(c)), "mixed");
+  // Another micro-batch has other means.
+  const Job job = tiny_job(spec, 12);
+  CHECK(run_program(spec, job, strategy(1, 12, 2), 1, kSeed).losses !=
+        run_program(spec, job, strategy(1, 12, 3), 1, kSeed).losses);
 }
 
 TEST_CASE("operator graphs in pipelines and recomputed equal the reference, dropout as well") {
@@ -191,9 +227,10 @@ TEST_CASE("random graphs equal the reference, and their memory is the prediction
     Draws random{core::Random(kGraphs, i)};
     const ModelSpec spec = random_graph(
         random, {.kinds = {Kind::convolution, Kind::relu, Kind::dropout, Kind::gelu,
-                           Kind::local_response_norm, Kind::max_pool, Kind::average_pool},
+                           Kind::local_response_norm, Kind::max_pool, Kind::average_pool,
+                           Kind::batch_norm},
                  .follows = true});
-    INFO("seed " << kGraphs << " case " << i);
+    INFO("seed " << kGraphs << " case " << i << " " << models::spec_to_json(spec, 0));
     REQUIRE(models::check_spec(spec).empty());
     check_both(spec, strategy(1, 4, 2), "fp32", 4);
     ++executed;

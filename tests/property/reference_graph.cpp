@@ -68,6 +68,9 @@ class Graph : Model {
   host::ResponseShape response(const OperatorSpec& op, const Shape& x) const {
     return {samples_, x[0], x[1] * x[2], op.window};
   }
+  host::ChannelShape channels(const Shape& x) const {
+    return {samples_, x[0], count(x) / x[0]};
+  }
   LinearShape product(const OperatorSpec& op, const Shape& x) const {
     return {samples_ * rows_of(x), op.width, x.back(), op.width, x.back()};
   }
@@ -100,7 +103,7 @@ class Graph : Model {
     made.y = activation(count(made.shape));
     for (const std::string& name : op.inputs) made.needs |= values_.at(name).needs;
     made.needs |= op.kind == Kind::convolution || op.kind == Kind::linear ||
-                  op.kind == Kind::layer_norm;
+                  op.kind == Kind::layer_norm || op.kind == Kind::batch_norm;
     compute(step, x, made);
     values_[op.name] = std::move(made);
     steps_.push_back(std::move(step));
@@ -146,6 +149,9 @@ class Graph : Model {
                                 weight(op.name + ".weight"), weight(op.name + ".bias"), rows,
                                 x.shape.back(), b_.spec->layer_norm_epsilon);
       }
+      case Kind::batch_norm:
+        return host::batch_norm(y, x.y.at(), weight(op.name + ".weight"), weight(op.name + ".bias"),
+                                channels(x.shape), b_.spec->layer_norm_epsilon);
       case Kind::dropout:
         step.mask = {core::DType::u8, n};
         return host::dropout(y, step.mask.at(), x.y.at(),
@@ -238,6 +244,9 @@ class Graph : Model {
     } else if (op.kind == Kind::layer_norm) {
       host::layer_norm_weight_gradient(dw, db, made.d.at(), x.y.at(), step.mean.at(),
                                        step.rstd.at(), step.mean.size(), x.shape.back());
+    } else if (op.kind == Kind::batch_norm) {
+      host::batch_norm_gradient({}, dw, db, made.d.at(), x.y.at(), weight(op.name + ".weight"),
+                                channels(x.shape), b_.spec->layer_norm_epsilon, false);
     }
   }
 
@@ -281,6 +290,9 @@ class Graph : Model {
         return host::layer_norm_input_gradient(dx, dy, x.y.at(), weight(op.name + ".weight"),
                                                step.mean.at(), step.rstd.at(), step.mean.size(),
                                                x.shape.back(), adds);
+      case Kind::batch_norm:
+        return host::batch_norm_gradient(dx, {}, {}, dy, x.y.at(), weight(op.name + ".weight"),
+                                         channels(x.shape), b_.spec->layer_norm_epsilon, adds);
       case Kind::dropout:
         return host::dropout_gradient(dx, dy, step.mask.at(), x.y.size(), adds);
       default: return;                 // handed on

@@ -180,7 +180,8 @@ TEST_CASE("random graphs under random splits train what one rank trains") {
     Draws random{core::Random(kGraphs, i)};
     const ModelSpec spec = random_graph(
         random, {.kinds = {Kind::convolution, Kind::relu, Kind::dropout, Kind::gelu,
-                           Kind::local_response_norm, Kind::max_pool, Kind::average_pool}});
+                           Kind::local_response_norm, Kind::max_pool, Kind::average_pool,
+                           Kind::batch_norm}});
     INFO("seed " << kGraphs << " case " << i);
     const std::vector<std::string> splits = any_splits(random, spec, 2);
     if (splits.empty()) continue;

@@ -32,7 +32,8 @@ bool computes(const models::Operator& op) {
     case OpKind::row_gate:
     case OpKind::latent_join:
     case OpKind::square_sums:
-    case OpKind::width_norm: return false;
+    case OpKind::width_norm:
+    case OpKind::batch_norm: return false;
     case OpKind::attention: {
       const bool plain = op.window_keys == 0 && op.chunk_keys == 0 && op.soft_cap == 0 &&
                          op.score_scale == 0 && op.parameters.empty() && op.value_dim == 0;

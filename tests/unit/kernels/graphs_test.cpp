@@ -117,6 +117,57 @@ TEST_CASE("one channel of 100: 100 / (2 + 1e-4 x 10^4)^0.75 = 43.8691337651, by 
   CHECK(y.at(0) == Approx(43.869133765083085).epsilon(1e-14));
 }
 
+TEST_CASE("batch normalisation is its formula over samples and places, and its gradient fits") {
+  constexpr double kEpsilon = 1e-5;
+  for (const ChannelShape& s : {ChannelShape{3, 4, 5}, ChannelShape{7, 3, 1}}) {
+    Random r(20);
+    const std::int64_t n = s.samples * s.channels * s.places;
+    Buffer x = random(r, f64, n), y(f64, n), dy = random(r, f64, n), dx(f64, n);
+    Buffer gamma = random(r, f64, s.channels), beta = random(r, f64, s.channels);
+    const auto each = [&](std::int64_t c, auto&& use) {
+      for (std::int64_t i = 0; i < s.samples; ++i)
+        for (std::int64_t p = 0; p < s.places; ++p) use((i * s.channels + c) * s.places + p);
+    };
+    batch_norm(y, x, gamma, beta, s, kEpsilon);
+    Values expected(static_cast<std::size_t>(n)), d_gamma, d_beta;
+    for (std::int64_t c = 0; c < s.channels; ++c) {
+      double sum = 0, squares = 0, of_dy = 0, of_h = 0;
+      each(c, [&](std::int64_t i) { sum += x.at(i), squares += x.at(i) * x.at(i); });
+      const double count = static_cast<double>(s.samples * s.places), mean = sum / count;
+      const double rstd = 1 / std::sqrt(squares / count - mean * mean + kEpsilon);
+      each(c, [&](std::int64_t i) {
+        const double h = (x.at(i) - mean) * rstd;
+        expected[static_cast<std::size_t>(i)] = h * gamma.at(c) + beta.at(c);
+        of_dy += dy.at(i), of_h += dy.at(i) * h;
+      });
+      d_gamma.push_back(of_h), d_beta.push_back(of_dy);
+    }
+    check_near(y, expected);
+    const Values none(static_cast<std::size_t>(s.channels), 0.0);
+    Buffer dg(f64, none), db(f64, none);
+    batch_norm_gradient(dx, dg, db, dy, x, gamma, s, kEpsilon, false);
+    check_near(dg, d_gamma);
+    check_near(db, d_beta);
+    check_gradient(x, dx, [&] {
+      Buffer out(f64, n);
+      batch_norm(out, x, gamma, beta, s, kEpsilon);
+      return dot(out, dy);
+    });
+    // Parameters' gradients add up, and so does the input's where it is told to.
+    batch_norm_gradient({}, dg, db, dy, x, gamma, s, kEpsilon, false);
+    for (std::int64_t c = 0; c < s.channels; ++c)
+      CHECK(db.at(c) == Approx(2 * d_beta[static_cast<std::size_t>(c)]).margin(1e-12));
+    Buffer old = random(r, f64, n), both = old;
+    batch_norm_gradient(both, {}, {}, dy, x, gamma, s, kEpsilon, true);
+    Buffer added = minus(both, old);
+    check_near(added, dx.values(), 1e-12);
+    // In the place of dy.
+    Buffer place = dy;
+    batch_norm_gradient(place, {}, {}, place, x, gamma, s, kEpsilon, false);
+    check_near(place, dx.values(), 0);
+  }
+}
+
 TEST_CASE("dropout keeps half, doubled, and draws by sample wherever the sample lies") {
   constexpr std::int64_t kSamples = 4, kEach = 1000, n = kSamples * kEach;
   Random r(19);

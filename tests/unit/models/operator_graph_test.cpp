@@ -62,6 +62,33 @@ TEST_CASE("AlexNet divides where the towers meet: after layers 2, 5, 6 and 7 of 
   CHECK((conv.rows == 55 * 55 && conv.n == 48 && conv.k == 3 * 11 * 11));
 }
 
+TEST_CASE("ResNet-50 and VGG-16 have the published parameters and multiplications") {
+  // torchvision's resnet50 and vgg16: 25,557,032 and 138,357,544 parameters, 4.09 and 15.5 thousand
+  // million multiplications [resnet, vgg].
+  const ModelGraph resnet = built(*find_model("resnet-50"));
+  CHECK(parameter_count(resnet) == 25'557'032);
+  CHECK(forward_gemm_flops(resnet).value() == 2 * 4'089'184'256.0);
+  CHECK(resnet.boundary_elements(1) == 64 * 56 * 56);
+  const ModelGraph vgg = built(*find_model("vgg-16"));
+  CHECK(parameter_count(vgg) == 138'357'544);
+  CHECK(forward_gemm_flops(vgg).value() == 2 * 15'470'264'320.0);
+}
+
+TEST_CASE("a batch norm keeps its input alone, and a ReLU takes its place") {
+  const Segment layer = built(accepted(R"({"name": "c", "kind": "convolution", "inputs": ["x"],
+      "channels": 4, "kernel": 1, "bias": false}, {"name": "n", "kind": "batch_norm",
+      "inputs": ["c"]}, {"name": "r", "kind": "relu", "inputs": ["n"]})")).templates[0];
+  const Operator& norm = find_operator(layer, "n");
+  CHECK(norm.saved == std::vector<TensorIndex>{find_tensor(layer, "c.out")});
+  CHECK((norm.n == 4 && norm.parameters.size() == 2));
+  const TensorIndex y = find_tensor(layer, "r.out");
+  CHECK(layer.tensors[static_cast<std::size_t>(y)].in_place_of == find_tensor(layer, "n.out"));
+  CHECK_FALSE(parse_spec(R"({"schema": "model/1", "name": "m", "family": "graph",
+      "loss": "squared_error", "input": {"name": "x", "shape": [3, 4]}, "operators": [
+      {"name": "a", "kind": "linear", "inputs": ["x"], "features": 4},
+      {"name": "n", "kind": "batch_norm", "inputs": ["a"]}]})", "model.json").ok());
+}
+
 TEST_CASE("a ReLU takes the place of the products that it alone reads, and keeps its result") {
   const Segment layer = built(*find_model("alexnet")).templates[0];
   const TensorIndex sums = find_tensor(layer, "conv1.a.out"), y = find_tensor(layer, "relu1.a.out");
