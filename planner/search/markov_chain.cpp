@@ -95,7 +95,8 @@ class Walker {
 
   // Of the simulated step; infinite where it does not fit. Keeps the fastest in the walk.
   double seconds_of(const std::vector<Factor>& factors, Walk& walk) {
-    const auto [known, fresh] = known_.try_emplace(factors, std::numeric_limits<double>::infinity());
+    const auto [known, fresh] =
+        known_.try_emplace(factors, std::numeric_limits<double>::infinity());
     if (!fresh) return known->second;
     Strategy s = base_;
     s.splits = texts_of(factors);

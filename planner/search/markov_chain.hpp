@@ -18,7 +18,7 @@ namespace planner {
 
 struct Walk {
   Chain chain;                         // all but `exact`
-  std::optional<Candidate> best;       // its memory may be an estimate (settled()); empty: none fits
+  std::optional<Candidate> best;       // with memory as evaluate_fitting() has it; empty: none fits
 };
 
 // Divisions over `from.split` of its data ranks, all else as it is; given: annotations that stay.

@@ -287,6 +287,19 @@ double SplitCosts::seconds(const models::Splits& splits, const SplitWeights& wei
   return cost_of(problem(weights), choices_of(splits));
 }
 
+// Whether a division saves time or state that anybody would divide operators for; else each would
+// be one more way to do everything that can be done without.
+static bool is_worth_it(const SplitCosts& costs, const models::Splits& whole,
+                        const models::Splits& splits) {
+  constexpr double kTime = 0.995, kState = 0.9;
+  constexpr SplitWeights kHidden{0.3, 0};
+  const auto state = [&](const models::Splits& s) {
+    return costs.seconds(s, {0, 1}) - costs.seconds(s, {0, 0});
+  };
+  return costs.seconds(splits, kHidden) < kTime * costs.seconds(whole, kHidden) ||
+         state(splits) < kState * state(whole);
+}
+
 std::vector<SplitChoice> split_choices(const Question& question, std::int64_t data,
                                        std::int64_t split, std::span<const std::string> given) {
   const std::int64_t of_rank = std::max<std::int64_t>(1, question.job.global_batch / data);
@@ -300,6 +313,8 @@ std::vector<SplitChoice> split_choices(const Question& question, std::int64_t da
   const std::array<SplitWeights, 5> kinds{SplitWeights{1, 2 * byte}, {0.3, 2 * byte},
                                           {0, 2 * byte}, {0.3, 1e2 * byte}, {0.3, 1e4 * byte}};
   std::vector<SplitChoice> found;
+  const models::GraphAnalysis analysis = models::analyse(question.model.graph);
+  const models::Splits whole(question.model.graph.operators.size(), Factor::kSample);
   for (const std::int64_t size : sizes) {
     const std::int64_t passes = std::max<std::int64_t>(1, of_rank / size);
     const SplitCosts costs(question, {data, split, size, passes}, given);
@@ -308,7 +323,11 @@ std::vector<SplitChoice> split_choices(const Question& question, std::int64_t da
       SplitChoice choice{split, costs.annotations(best.choices)};
       const bool known = std::ranges::any_of(
           found, [&](const SplitChoice& c) { return c.splits == choice.splits; });
-      if (!choice.splits.empty() && !known) found.push_back(std::move(choice));
+      if (choice.splits.empty() || known) continue;
+      const auto splits = models::complete_splits(question.model.graph, analysis, choice.splits,
+                                                  split);
+      PLANNER_CHECK(splits.ok(), "annotations of an assignment");
+      if (!given.empty() || is_worth_it(costs, whole, *splits)) found.push_back(std::move(choice));
     }
   }
   return found;

@@ -39,7 +39,8 @@ class Rules {
     sequence();
     partial_gradients();
     add_expert_problems(spec_, job_, s_, failures_);
-    add_split_problems(spec_, s_, failures_);
+    // It takes longer than the others, and of keys the first one counts.
+    if (!failures_.keys_alone() || problems_.empty()) add_split_problems(spec_, s_, failures_);
     add_share_problems(job_, s_, failures_);
     norm();
     not_lowered();

@@ -21,7 +21,7 @@ void add_split_problems(const models::ModelSpec& spec, const Strategy& s, Failur
   NEED(s.grad_sync != GradSync::parameter_server, "split", "1 with parameter servers",
        text(s.split), "servers keep whole parameters");
   if (!is_graph) return;
-  const models::GraphAnalysis analysis = models::analyse(spec.graph);
+  const models::GraphAnalysis& analysis = models::kept_analysis(spec.graph);
   const auto made = models::complete_splits(spec.graph, analysis, s.splits, s.split);
   if (made.ok()) return;
   for (const core::Problem& p : made.problems())
