@@ -145,6 +145,7 @@ class Fields(unittest.TestCase):
                     planner.plan("llama3-8b", gpus=8, gpu="rtx3090",
                                  robust="stragglers=1%x1.2,links=1%x0.5"), self.without_answer(),
                     planner.plan("gpt2-124m", gpus=2, gpu="t4", loss_scale=1024),
+                    planner.plan("alexnet", gpus=2, gpu="h100", search="mcmc"),
                     planner.plan("mixtral-8x7b", gpus=64, gpu="h100", precision="fp8", mtp=1,
                                  fp8_tensors="dispatch", expert_imbalance=1.2, clip=1)):
                 look(answer)

@@ -82,6 +82,7 @@ class Schemas(unittest.TestCase):
             self.check("plan", "--model", "llama3-8b", "--gpus", "8", "--gpu", "rtx3090,h100")
             for model in ("alexnet", "uce-33l", "bert-large"):
                 self.check("plan", "--model", model, "--gpus", "2")
+            self.check("plan", "--model", "alexnet", "--gpus", "2", "--search", "mcmc")
             self.check("plan", "--model", "mixtral-8x7b", "--gpus", "16", "--mode", "inference")
             self.check("plan", "--model", "llama3-70b", "--gpus", "2", "--gpu", "rtx3090", code=1)
             self.check("simulate", plan)

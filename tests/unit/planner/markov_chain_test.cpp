@@ -1,5 +1,5 @@
-// Walks over divisions of operators, each simulated: against trying all of them, and beside the exact
-// search.
+// Walks over divisions of operators, each simulated: against trying all of them, and beside the
+// exact search.
 #include "planner/search/markov_chain.hpp"
 
 #include <algorithm>
