@@ -287,17 +287,19 @@ double SplitCosts::seconds(const models::Splits& splits, const SplitWeights& wei
   return cost_of(problem(weights), choices_of(splits));
 }
 
+// Bytes of state that a rank keeps.
+static double state_of(const SplitCosts& costs, const models::Splits& splits) {
+  return costs.seconds(splits, {0, 1}) - costs.seconds(splits, {0, 0});
+}
+
 // Whether a division saves time or state that anybody would divide operators for; else each would
 // be one more way to do everything that can be done without.
 static bool is_worth_it(const SplitCosts& costs, const models::Splits& whole,
                         const models::Splits& splits) {
   constexpr double kTime = 0.995, kState = 0.9;
   constexpr SplitWeights kHidden{0.3, 0};
-  const auto state = [&](const models::Splits& s) {
-    return costs.seconds(s, {0, 1}) - costs.seconds(s, {0, 0});
-  };
   return costs.seconds(splits, kHidden) < kTime * costs.seconds(whole, kHidden) ||
-         state(splits) < kState * state(whole);
+         state_of(costs, splits) < kState * state_of(costs, whole);
 }
 
 std::vector<SplitChoice> split_choices(const Question& question, std::int64_t data,
@@ -310,6 +312,7 @@ std::vector<SplitChoice> split_choices(const Question& question, std::int64_t da
   if (sizes.size() > 3) sizes = {1, sizes[1], of_rank};
   // A byte of state as it is read and written, then as if there were hardly any room.
   const double byte = cost::memory_time(core::Bytes(1 << 30), question.machine).value() / (1 << 30);
+  constexpr std::size_t kForTime = 3;  // of these, from the first on
   const std::array<SplitWeights, 5> kinds{SplitWeights{1, 2 * byte}, {0.3, 2 * byte},
                                           {0, 2 * byte}, {0.3, 1e2 * byte}, {0.3, 1e4 * byte}};
   std::vector<SplitChoice> found;
@@ -318,7 +321,11 @@ std::vector<SplitChoice> split_choices(const Question& question, std::int64_t da
   for (const std::int64_t size : sizes) {
     const std::int64_t passes = std::max<std::int64_t>(1, of_rank / size);
     const SplitCosts costs(question, {data, split, size, passes}, given);
-    for (const SplitWeights& weights : kinds) {
+    // Where whole state takes little of a device, nobody pays time for less of it.
+    constexpr double kLittle = 0.25;
+    const bool ample = state_of(costs, whole) <
+                       kLittle * static_cast<double>(question.profile.gpu.usable.value());
+    for (const SplitWeights& weights : std::span(kinds).first(ample ? kForTime : kinds.size())) {
       const Assignment best = minimise(costs.problem(weights));
       SplitChoice choice{split, costs.annotations(best.choices)};
       const bool known = std::ranges::any_of(
