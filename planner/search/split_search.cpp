@@ -317,13 +317,14 @@ std::vector<SplitChoice> split_choices(const Question& question, std::int64_t da
                                           {0, 2 * byte}, {0.3, 1e2 * byte}, {0.3, 1e4 * byte}};
   std::vector<SplitChoice> found;
   const models::GraphAnalysis analysis = models::analyse(question.model.graph);
-  const models::Splits whole(question.model.graph.operators.size(), Factor::kSample);
+  const auto whole = models::complete_splits(question.model.graph, analysis, given, split);
+  PLANNER_CHECK(whole.ok(), "annotations that do not hold are refused before");
   for (const std::int64_t size : sizes) {
     const std::int64_t passes = std::max<std::int64_t>(1, of_rank / size);
     const SplitCosts costs(question, {data, split, size, passes}, given);
     // Where whole state takes little of a device, nobody pays time for less of it.
     constexpr double kLittle = 0.25;
-    const bool ample = state_of(costs, whole) <
+    const bool ample = state_of(costs, *whole) <
                        kLittle * static_cast<double>(question.profile.gpu.usable.value());
     for (const SplitWeights& weights : std::span(kinds).first(ample ? kForTime : kinds.size())) {
       const Assignment best = minimise(costs.problem(weights));
@@ -334,7 +335,7 @@ std::vector<SplitChoice> split_choices(const Question& question, std::int64_t da
       const auto splits = models::complete_splits(question.model.graph, analysis, choice.splits,
                                                   split);
       PLANNER_CHECK(splits.ok(), "annotations of an assignment");
-      if (!given.empty() || is_worth_it(costs, whole, *splits)) found.push_back(std::move(choice));
+      if (!given.empty() || is_worth_it(costs, *whole, *splits)) found.push_back(std::move(choice));
     }
   }
   return found;

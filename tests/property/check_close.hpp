@@ -13,8 +13,10 @@ inline constexpr double kDoubleTolerance = 1e-12;
 // One rank on 12 samples at once.
 ReferenceResult single_rank(const planner::Job& job, const models::ModelSpec& spec);
 
-// What the executor trains on one rank, sample by sample: of models that the reference lacks.
-ReferenceResult one_rank(const models::ModelSpec& spec, const planner::Job& job);
+// What the executor trains on one rank, micro_batch samples at a time: of models that the reference
+// lacks.
+ReferenceResult one_rank(const models::ModelSpec& spec, const planner::Job& job,
+                         std::int64_t micro_batch = 1);
 
 // Losses within `loss_tolerance` of the expected, parameters within `tolerance` of their greatest
 // magnitude.
