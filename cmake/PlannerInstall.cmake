@@ -108,9 +108,13 @@ foreach(target planner_binary planner_exec planner_exec_mpi planner_exec_cuda)
   endif()
 endforeach()
 list(JOIN programs " " programs)
-install(CODE "execute_process(COMMAND bash \"${CMAKE_SOURCE_DIR}/cmake/sbom.sh\" \"${CMAKE_SOURCE_DIR}\"
+# It appears whole: another install may be copying it.
+install(CODE "string(RANDOM LENGTH 16 name)
+  set(list \"${CMAKE_BINARY_DIR}/pages/sbom.cdx.json\")
+  execute_process(COMMAND bash \"${CMAKE_SOURCE_DIR}/cmake/sbom.sh\" \"${CMAKE_SOURCE_DIR}\"
     \"${CMAKE_BINARY_DIR}\" \"${PROJECT_VERSION}\" ${programs}
-    OUTPUT_FILE \"${CMAKE_BINARY_DIR}/pages/sbom.cdx.json\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT runtime)
+    OUTPUT_FILE \"\${list}.\${name}\" COMMAND_ERROR_IS_FATAL ANY)
+  file(RENAME \"\${list}.\${name}\" \"\${list}\")" COMPONENT runtime)
 install(FILES ${CMAKE_BINARY_DIR}/pages/sbom.cdx.json DESTINATION ${documents} COMPONENT runtime)
 
 # ---- libraries ------------------------------------------------------------------------------
