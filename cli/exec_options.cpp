@@ -62,7 +62,7 @@ void read_devices(const ExecOptions& options, RunRequest& request, core::Problem
                           "--communicator " + request.communicator, ""});
 }
 
-// Reads the options that only MPI or NCCL understands: problems beside another communicator.
+// Reads the options that only MPI or NCCL understands. With another communicator they are problems.
 void read_library(const ExecOptions& options, RunRequest& request, core::Problems& problems) {
   const bool nccl = request.communicator == "nccl";
   request.collectives = options.collectives.value_or(nccl ? "nccl" : request.collectives);

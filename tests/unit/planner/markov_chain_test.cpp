@@ -1,4 +1,4 @@
-// Walks over divisions of operators, each simulated: against trying all of them, and beside the
+// Walks over divisions of operators. A walk is compared with trying all divisions, and with the
 // exact search.
 #include "planner/search/markov_chain.hpp"
 
