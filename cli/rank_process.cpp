@@ -5,8 +5,10 @@
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "cli/process.hpp"
 #include "cli/run_options.hpp"
@@ -17,49 +19,66 @@
 namespace cli {
 namespace {
 
-// What rank 0 tells the others; empty: nothing is run.
-std::string pack(const planner::Plan& plan, const RunRequest& r) {
-  exec::Packer p;
-  p.text(planner::to_json_text(plan));
-  for (const std::string* text : {&r.backend, &r.communicator, &r.collectives, &r.data, &r.graphs,
-                                  &r.attention, &r.gelu, &r.device_times, &r.nccl})
-    p.text(*text);
-  p.value(r.deadline);
-  for (const auto* text : {&r.checkpoint_dir, &r.trace}) {
-    p.value(text->has_value());
-    p.text(text->value_or(""));
-  }
-  p.value(r.steps);
-  p.value(r.seed);
-  p.value(r.training);
-  p.value(r.candidate.value_or(0));
-  p.value(r.checkpoint_every);
-  p.value(r.trace_ops);
-  p.value(r.nccl_windows);
-  p.value(static_cast<bool>(r.progress));
-  return p.take();
+// What every rank must know of a request, each field once: rank 0 packs them, the others unpack.
+template <class Request, class Visit>
+void each_shared(Request& r, const Visit& visit) {
+  for (auto* text : {&r.backend, &r.communicator, &r.collectives, &r.data, &r.graphs, &r.attention,
+                     &r.gelu, &r.deterministic, &r.device_times, &r.nccl})
+    visit(*text);
+  for (auto* text : {&r.checkpoint_dir, &r.trace, &r.tuned_products}) visit(*text);
+  visit(r.deadline);
+  visit(r.steps);
+  visit(r.seed);
+  visit(r.training);
+  visit(r.candidate);
+  visit(r.checkpoint_every);
+  visit(r.trace_ops);
+  visit(r.nccl_windows);
 }
 
-RunRequest unpack_request(exec::Unpacker& u) {
-  RunRequest r;
-  for (std::string* text : {&r.backend, &r.communicator, &r.collectives, &r.data, &r.graphs,
-                            &r.attention, &r.gelu, &r.device_times, &r.nccl})
-    *text = u.text();
-  r.deadline = u.value<core::Seconds>();
-  for (auto* text : {&r.checkpoint_dir, &r.trace}) {
-    const auto given = u.value<bool>();
-    std::string value = u.text();
-    if (given) *text = std::move(value);
+struct PackField {
+  exec::Packer& packer;
+
+  void operator()(const std::string& text) const { packer.text(text); }
+  void operator()(const std::optional<std::string>& text) const {
+    packer.value(text.has_value());
+    packer.text(text.value_or(""));
   }
-  r.steps = u.value<std::int64_t>();
-  r.seed = u.value<std::uint64_t>();
-  r.training = u.value<exec::TrainingWishes>();
-  r.candidate = u.value<int>();
-  r.checkpoint_every = u.value<std::int64_t>();
-  r.trace_ops = u.value<bool>();
-  r.nccl_windows = u.value<bool>();
-  if (u.value<bool>()) r.progress = step_writer(r.steps);
-  return r;
+  template <class T>
+  void operator()(const T& value) const {
+    packer.value(value);
+  }
+};
+
+struct UnpackField {
+  exec::Unpacker& unpacker;
+
+  void operator()(std::string& text) const { text = unpacker.text(); }
+  void operator()(std::optional<std::string>& text) const {
+    const auto given = unpacker.value<bool>();
+    std::string value = unpacker.text();
+    if (given) text = std::move(value);
+  }
+  template <class T>
+  void operator()(T& value) const {
+    value = unpacker.value<T>();
+  }
+};
+
+// What rank 0 tells the others; empty: nothing is run.
+std::string pack(const planner::Plan& plan, const RunRequest& request) {
+  exec::Packer packer;
+  packer.text(planner::to_json_text(plan));
+  each_shared(request, PackField{packer});
+  packer.value(static_cast<bool>(request.progress));
+  return packer.take();
+}
+
+RunRequest unpack_request(exec::Unpacker& unpacker) {
+  RunRequest request;
+  each_shared(request, UnpackField{unpacker});
+  if (unpacker.value<bool>()) request.progress = step_writer(request.steps);
+  return request;
 }
 
 // The world has ended: says why where this rank is the one to say it. The carrier is not asked to

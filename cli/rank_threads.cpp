@@ -12,14 +12,13 @@
 #include "cli/tcp_launch.hpp"
 #include "cli/tcp_rank.hpp"
 #include "core/thread.hpp"
+#include "exec/communicator/tcp/place.hpp"
 #include "exec/communicator/tcp/socket.hpp"
 #include "exec/communicator/tcp/tcp_world.hpp"
 #include "exec/run/run.hpp"
 
 namespace cli {
 namespace {
-
-constexpr const char* kHere = "127.0.0.1";
 
 struct Ending {
   std::optional<core::Result<exec::RunRecord>> result;
@@ -53,7 +52,7 @@ Ending run_one(const exec::TcpOptions& options, const RankThread& body) {
 
 core::Result<exec::RunRecord> run_rank_threads(int ranks, const RankThread& body) {
   const WriteInProgress held;          // a signal ends the worlds first
-  exec::tcp::Socket listener = exec::tcp::listen_at(kHere, 0);
+  exec::tcp::Socket listener = exec::tcp::listen_at(exec::kLoopback, 0);
   const int port = exec::tcp::own_address(listener).port;
   const std::string secret = new_secret();
   std::vector<Ending> endings(static_cast<std::size_t>(ranks));
@@ -70,7 +69,7 @@ core::Result<exec::RunRecord> run_rank_threads(int ranks, const RankThread& body
       exec::Place place;
       place.rank = place.local_rank = rank;
       place.size = place.local_size = ranks;
-      place.address = kHere;
+      place.address = exec::kLoopback;
       place.port = port;
       place.secret = secret;
       if (rank == 0) place.listener = listener.release();

@@ -22,7 +22,6 @@
 namespace cli {
 namespace {
 
-constexpr const char* kHere = "127.0.0.1";
 constexpr int kMostProcesses = 1024;  // processes of one machine
 
 // As torchrun says it to its own. Rank 0 is handed a socket that listens: no port is free for long.
@@ -33,7 +32,7 @@ std::map<std::string, std::string> variables(int rank, int ranks, int port, int 
           {"LOCAL_RANK", own},
           {"WORLD_SIZE", all},
           {"LOCAL_WORLD_SIZE", all},
-          {"MASTER_ADDR", kHere},
+          {"MASTER_ADDR", exec::kLoopback},
           {exec::kPortVariable, std::to_string(port)},
           {exec::kSecretVariable, secret},
           {exec::kFollowedVariable, "1"},
@@ -103,7 +102,7 @@ core::Result<exec::RunRecord> launch_tcp(const planner::Plan& plan, const RunReq
                          std::to_string(plan.gpus),
                          "start them on several machines: torchrun, srun or Kubernetes"};
   const int ranks = static_cast<int>(plan.gpus);
-  exec::tcp::Socket listener = exec::tcp::listen_at(kHere, 0);
+  exec::tcp::Socket listener = exec::tcp::listen_at(exec::kLoopback, 0);
   const int port = exec::tcp::own_address(listener).port;
   const std::string secret = new_secret();
   if (nccl) load_kernels_first();

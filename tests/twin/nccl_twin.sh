@@ -79,6 +79,11 @@ for r in 0 1; do
   cmp "plainly/step-00000004/rank-000$r" "kept/step-00000004/rank-000$r" || fail "rank $r: other bits from a graph"
 done
 same_bits threads by-own 2
+# Every rank keeps the times of its own GPU's products: rank 0 told the others to.
+nccl plan.json --steps 2 --tuned-products products.json >/dev/null
+for file in products.json products.json.rank-0001; do
+  [[ -s $file ]] || fail "no times of products in $file"
+done
 plan four.json 4 data=4 sharding=zero2
 "$planner" exec four.json --backend cuda --quiet --steps 2 --checkpoint-dir threads-4 --checkpoint-every 2 >/dev/null
 kept_by four.json by-own-4 --collectives own

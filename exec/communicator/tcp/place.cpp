@@ -60,7 +60,7 @@ const Dialect* dialect(const Reader& r) {
 
 std::string address(const Reader& r, const Place& place) {
   if (const auto given = r.text("MASTER_ADDR")) return *given;
-  if (place.size == 1 || place.local_size == place.size) return "127.0.0.1";
+  if (place.size == 1 || place.local_size == place.size) return kLoopback;
   for (const char* nodes : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"})
     if (const auto list = r.text(nodes)) return first_host(*list);
   return r.text("SLURM_LAUNCH_NODE_IPADDR").value_or("");

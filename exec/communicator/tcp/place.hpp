@@ -37,6 +37,8 @@ bool has_place(const Variables& variables);
 // "node003" of Slurm's "node[003-010,012],other7".
 std::string first_host(std::string_view nodes);
 
+inline constexpr const char* kLoopback = "127.0.0.1";                 // where all ranks are here
+
 inline constexpr const char* kSecretVariable = "PLANNER_SECRET";      // any text
 inline constexpr const char* kPatienceVariable = "PLANNER_RENDEZVOUS_SECONDS";
 inline constexpr const char* kPortVariable = "PLANNER_PORT";          // in place of MASTER_PORT
