@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -79,8 +80,10 @@ void prepare_process() {
   // before anything can be said of one that the system refuses, and none of them is used.
   ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
   // Each arena of the allocator reserves 64 MiB of addresses for a thread: under a limit of address
-  // space that is what runs out. One arena is as fast here.
-  ::mallopt(M_ARENA_MAX, 1);
+  // space that is what runs out. Without one, threads that share an arena wait for each other.
+  rlimit addresses{};
+  if (::getrlimit(RLIMIT_AS, &addresses) != 0 || addresses.rlim_cur != RLIM_INFINITY)
+    ::mallopt(M_ARENA_MAX, 1);
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
   handle(SIGINT);
