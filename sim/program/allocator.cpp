@@ -1,28 +1,13 @@
 #include "sim/program/allocator.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 #include "core/check.hpp"
 #include "sim/program/collective.hpp"
 
 namespace program {
-
-namespace {
-
-// std::lower_bound, each of whose steps moves without a branch.
-template <class It, class Entry>
-It first_not_below(It first, It last, const Entry& entry) {
-  auto n = last - first;
-  while (n > 0) {
-    const auto half = n / 2;
-    const bool below = first[half] < entry;
-    first += below ? half + 1 : 0;
-    n = below ? n - half - 1 : half;
-  }
-  return first;
-}
-
-}  // namespace
 
 int BlockList::new_block(Block block) {
   if (unused_.empty()) {
@@ -35,45 +20,59 @@ int BlockList::new_block(Block block) {
   return index;
 }
 
+std::size_t BlockList::power(std::int64_t bytes) {
+  return static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(bytes))) - 1;
+}
+
 void BlockList::mark_free(int block) {
   Block& b = at(block);
-  b.free = true;
-  const Free entry{b.bytes, b.offset, block};
-  free_.insert(std::lower_bound(free_.begin(), free_.end(), entry), entry);
+  const std::size_t own = power(b.bytes);
+  b.free_at = static_cast<int>(free_[own].size());
+  free_[own].push_back({b.bytes, b.offset, block});
+  any_free_ |= std::uint64_t{1} << own;
+  ++free_count_;
 }
 
-BlockList::FreeList::iterator BlockList::entry_of(int block) {
-  const Free entry{at(block).bytes, at(block).offset, block};
-  const auto found = std::lower_bound(free_.begin(), free_.end(), entry);
-  PLANNER_CHECK(found != free_.end() && found->block == block);
-  return found;
-}
-
+// The last one of its power takes its place.
 void BlockList::unmark_free(int block) {
-  free_.erase(entry_of(block));
-  at(block).free = false;
+  Block& b = at(block);
+  const std::size_t own = power(b.bytes);
+  std::vector<Free>& alike = free_[own];
+  const Free last = alike.back();
+  alike[static_cast<std::size_t>(b.free_at)] = last;
+  at(last.block).free_at = b.free_at;
+  alike.pop_back();
+  if (alike.empty()) any_free_ &= ~(std::uint64_t{1} << own);
+  b.free_at = kTaken;
+  --free_count_;
 }
 
-// One entry moves to its new place: those between shift by one.
 void BlockList::replace_free(int was, int now, std::int64_t bytes) {
-  const auto old = entry_of(was);
-  at(was).free = false;
-  at(now).free = true;
-  at(now).bytes = bytes;
-  const Free entry{bytes, at(now).offset, now};
-  if (entry < *old) {
-    const auto place = std::lower_bound(free_.begin(), old, entry);
-    std::move_backward(place, old, old + 1);
-    *place = entry;
-  } else {
-    const auto place = std::lower_bound(old + 1, free_.end(), entry);
-    std::move(old + 1, place, old);
-    *(place - 1) = entry;
+  const std::size_t own = power(at(was).bytes);
+  if (own != power(bytes)) {
+    unmark_free(was);
+    at(now).bytes = bytes;
+    return mark_free(now);
   }
+  const int place = std::exchange(at(was).free_at, kTaken);
+  at(now).free_at = place;
+  at(now).bytes = bytes;
+  free_[own][static_cast<std::size_t>(place)] = {bytes, at(now).offset, now};
+}
+
+std::vector<BlockList::Free> BlockList::sorted_free() const {
+  std::vector<Free> all;
+  all.reserve(free_count_);
+  for (std::uint64_t rest = any_free_; rest != 0; rest &= rest - 1) {
+    const auto& alike = free_[static_cast<std::size_t>(std::countr_zero(rest))];
+    const auto first = all.insert(all.end(), alike.begin(), alike.end());
+    std::sort(first, all.end(), [](const Free& a, const Free& b) { return a.before(b); });
+  }
+  return all;
 }
 
 int BlockList::add_segment(std::int64_t offset, std::int64_t bytes) {
-  const int block = new_block({offset, bytes, kNoBlock, kNoBlock, false});
+  const int block = new_block({offset, bytes});
   last_ = block;
   mark_free(block);
   return block;
@@ -81,11 +80,11 @@ int BlockList::add_segment(std::int64_t offset, std::int64_t bytes) {
 
 int BlockList::grow(std::int64_t bytes) {
   if (last_ == kNoBlock) return add_segment(0, bytes);
-  if (at(last_).free) {
+  if (at(last_).is_free()) {
     replace_free(last_, last_, std::max(at(last_).bytes, bytes));
     return last_;
   }
-  const int block = new_block({end(last_), bytes, last_, kNoBlock, false});
+  const int block = new_block({end(last_), bytes, last_});
   at(last_).next = block;
   last_ = block;
   mark_free(block);
@@ -93,9 +92,15 @@ int BlockList::grow(std::int64_t bytes) {
 }
 
 int BlockList::best_fit(std::int64_t bytes, bool before_last) const {
-  auto found = std::lower_bound(free_.begin(), free_.end(), Free{bytes, 0, 0});
-  if (before_last && found != free_.end() && found->block == last_) ++found;
-  return found == free_.end() ? kNoBlock : found->block;
+  const int skipped = before_last ? last_ : kNoBlock;
+  const std::size_t own = power(bytes);
+  for (std::uint64_t rest = any_free_ >> own << own; rest != 0; rest &= rest - 1) {
+    const Free* best = nullptr;
+    for (const Free& f : free_[static_cast<std::size_t>(std::countr_zero(rest))])
+      if (f.bytes >= bytes && f.block != skipped && (best == nullptr || f.before(*best))) best = &f;
+    if (best != nullptr) return best->block;
+  }
+  return kNoBlock;
 }
 
 Place BlockList::take(int block, std::int64_t keep) {
@@ -105,7 +110,7 @@ Place BlockList::take(int block, std::int64_t keep) {
     unmark_free(block);
   } else {
     const int old_next = at(block).next;
-    const int tail = new_block({at(block).offset + keep, rest, block, old_next, false});
+    const int tail = new_block({at(block).offset + keep, rest, block, old_next});
     replace_free(block, tail, rest);
     at(block).bytes = keep;
     at(block).next = tail;
@@ -125,8 +130,8 @@ void BlockList::unlink(int block) {
 }
 
 void BlockList::give(int block) {
-  PLANNER_CHECK(!at(block).free, "free of a block that is not taken");
-  const auto free_neighbour = [&](int b) { return b != kNoBlock && at(b).free; };
+  PLANNER_CHECK(!at(block).is_free(), "free of a block that is not taken");
+  const auto free_neighbour = [&](int b) { return b != kNoBlock && at(b).is_free(); };
   const int below = at(block).previous, above = at(block).next;
   std::int64_t bytes = at(block).bytes;
   const bool takes_above = free_neighbour(above);
@@ -146,14 +151,15 @@ void BlockList::give(int block) {
 std::int64_t BlockList::release_free_segments() {
   std::int64_t released = 0;
   last_ = kNoBlock;  // of no further use: only lists that grow() have one, and they never release
-  std::erase_if(free_, [&](const Free& entry) {
-    const Block& b = at(entry.block);
-    if (b.previous != kNoBlock || b.next != kNoBlock) return false;
-    released += b.bytes;
-    at(entry.block).free = false;
-    unused_.push_back(entry.block);
-    return true;
-  });
+  for (const std::vector<Free>& alike : free_)
+    for (std::size_t i = alike.size(); i-- > 0;) {
+      const int block = alike[i].block;
+      const Block& b = at(block);
+      if (b.previous != kNoBlock || b.next != kNoBlock) continue;
+      released += b.bytes;
+      unmark_free(block);
+      unused_.push_back(block);
+    }
   return released;
 }
 

@@ -9,6 +9,8 @@
 // Limitations: one stream per pool (a block freed is at once reusable); no expandable segments, no
 // roundup_power2_divisions, max_split_size unlimited (PyTorch's defaults).
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -27,8 +29,9 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-// Blocks in address order, linked within their segment; free blocks ordered by (bytes, offset).
-// The mechanism that both models share: best fit, split, merge with free neighbours.
+// Blocks in address order, linked within their segment. The mechanism that both models share: best
+// fit, split, merge with free neighbours. Free blocks are kept apart by the power of two that is
+// not above their size, in no order: a fit looks at those of its own power, then of higher ones.
 class BlockList {
  public:
   static constexpr int kNoBlock = -1;
@@ -38,13 +41,10 @@ class BlockList {
   // Grows the last segment until its last block is free and of at least `bytes`; that block.
   int grow(std::int64_t bytes);
   // Smallest free block of at least `bytes`, lowest offset on ties; kNoBlock if there is none.
-  // before_last: not the block at the highest offset. O(log free blocks).
+  // before_last: not the block at the highest offset.
   int best_fit(std::int64_t bytes, bool before_last = false) const;
-  std::int64_t bytes(int block) const { return blocks_[static_cast<std::size_t>(block)].bytes; }
-  std::int64_t end(int block) const {
-    const Block& b = blocks_[static_cast<std::size_t>(block)];
-    return b.offset + b.bytes;
-  }
+  std::int64_t bytes(int block) const { return at(block).bytes; }
+  std::int64_t end(int block) const { return at(block).offset + at(block).bytes; }
   // Takes the free block, its first `keep` bytes alone (the rest stays free).
   Place take(int block, std::int64_t keep);
   // REQUIRES: the block is taken. Merges it with free neighbours.
@@ -56,32 +56,36 @@ class BlockList {
   // the rest. visit(number) -> whether to go on.
   template <class Visit>
   bool visit_state(Visit&& visit) const {
-    if (!visit(static_cast<std::int64_t>(free_.size()))) return false;
-    for (const Free& entry : free_)
+    if (!visit(static_cast<std::int64_t>(free_count_))) return false;
+    for (const Free& entry : sorted_free())
       if (!visit(entry.offset) || !visit(entry.bytes)) return false;
     return true;
   }
 
  private:
+  static constexpr int kTaken = -1;
   struct Block {
     std::int64_t offset = 0, bytes = 0;
     int previous = kNoBlock, next = kNoBlock;  // of the same segment
-    bool free = false;
+    int free_at = kTaken;                      // its place among the free ones of its power
+    bool is_free() const { return free_at != kTaken; }
   };
-  // Ordered by bytes, then offset. Without branches, which a search would take at random.
   struct Free {
-    std::int64_t bytes, offset;
-    int block;
-    bool operator<(const Free& other) const {
-      return (bytes < other.bytes) | ((bytes == other.bytes) & (offset < other.offset));
+    std::int64_t bytes = 0, offset = 0;
+    int block = kNoBlock;
+    bool before(const Free& other) const {
+      return bytes != other.bytes ? bytes < other.bytes : offset < other.offset;
     }
   };
-  using FreeList = std::vector<Free>;
+  static constexpr std::size_t kPowers = 63;  // of positive sizes
+
   Block& at(int block) { return blocks_[static_cast<std::size_t>(block)]; }
+  const Block& at(int block) const { return blocks_[static_cast<std::size_t>(block)]; }
+  std::vector<Free> sorted_free() const;  // by bytes, then offset
+  static std::size_t power(std::int64_t bytes);
   int new_block(Block block);
   void mark_free(int block);
   void unmark_free(int block);
-  FreeList::iterator entry_of(int block);
   // The free block `was` goes, `now` stands for it or for what it grew into.
   void replace_free(int was, int now, std::int64_t bytes);
   void unlink(int block);
@@ -89,7 +93,9 @@ class BlockList {
   std::vector<Block> blocks_;
   int last_ = kNoBlock;                          // at the highest offset
   std::vector<int> unused_;                      // recycled entries of blocks_
-  FreeList free_;                                // sorted
+  std::array<std::vector<Free>, kPowers> free_;  // by power of two
+  std::uint64_t any_free_ = 0;                   // bits by power
+  std::size_t free_count_ = 0;
 };
 
 // One range that grows at its end, alignment 256 B. Buffers allocated first lie at the bottom.

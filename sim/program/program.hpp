@@ -225,14 +225,19 @@ template <class Ref>
 int layer_index(const Ref& ref, const Call& call) {
   return ref.index == Index::layer ? call.layer + ref.layer_shift : ref.instance;
 }
+// REQUIRES: ref.micro_batch_shift >= -slots.
 template <class Thing, class Ref>  // Thing: Buffer or Event
+int slot_of(const Thing& thing, const Ref& ref, std::uint32_t micro_batch) {
+  if (thing.slots == 1) return 0;
+  std::int64_t mb = micro_batch;
+  if constexpr (requires { thing.share; })
+    if (thing.share > 1) mb /= thing.share;
+  const auto slots = static_cast<std::uint32_t>(thing.slots);
+  return static_cast<int>(static_cast<std::uint32_t>(mb + ref.micro_batch_shift + slots) % slots);
+}
+template <class Thing, class Ref>
 int instance_of(const Thing& thing, const Ref& ref, const Call& call) {
-  const int first = layer_index(ref, call) * thing.slots;
-  std::int64_t mb = call.micro_batch;
-  if (thing.slots == 1) return first;
-  if constexpr (requires { thing.share; }) mb /= thing.share;
-  mb += ref.micro_batch_shift;
-  return first + static_cast<int>((mb % thing.slots + thing.slots) % thing.slots);
+  return layer_index(ref, call) * thing.slots + slot_of(thing, ref, call.micro_batch);
 }
 
 // Straight-line list of calls; micro_batch is filled in by the cursor. O(layers) long

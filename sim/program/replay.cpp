@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "core/check.hpp"
 #include "sim/program/footprint.hpp"
@@ -25,13 +27,11 @@ class AddressReplay {
     for (const Buffer& b : k.buffers) place_persistent(b);
   }
 
+  // REQUIRES: routine is the class's own.
   void run(const Routine& routine, std::int64_t micro_batch) {
-    for (Call call : routine) {
-      call.micro_batch = static_cast<std::uint32_t>(micro_batch);
-      for (const Change& c : changes_.blocks[call.block].changes) {
-        if (!(micro_batch == 0 && c.skips_first)) apply(c, call);
-      }
-    }
+    const auto mb = static_cast<std::uint32_t>(micro_batch);
+    for (const Move& move : moves_of(routine))
+      if (!(mb == 0 && move.change->skips_first)) apply(move, mb);
   }
 
   // All that the rest of the step depends on, seen from micro-batch `now`: equal states of two
@@ -57,6 +57,31 @@ class AddressReplay {
 
  private:
   static constexpr Place kAbsent{-1, -1};
+
+  // A change of one call, as far as it does not depend on the micro-batch.
+  struct Move {
+    const Change* change = nullptr;
+    const Buffer* buffer = nullptr;
+    std::size_t first = 0;             // in places_: of the layer's first slot
+    core::Bytes bytes{};
+  };
+
+  // Made when first wanted: a pass runs its routine again and again.
+  const std::vector<Move>& moves_of(const Routine& routine) {
+    for (const auto& [known, moves] : moves_)
+      if (known == &routine) return moves;
+    std::vector<Move> moves;
+    for (const Call& call : routine)
+      for (const Change& c : changes_.blocks[call.block].changes) {
+        const Buffer& buffer = class_.buffers[c.view.buffer];
+        const int layer = layer_index(c.view, call);
+        PLANNER_CHECK(layer >= 0 && layer < buffer.extent, "layer index outside the buffer");
+        moves.push_back({&c, &buffer,
+                         base_[c.view.buffer] + static_cast<std::size_t>(layer * buffer.slots),
+                         buffer.instance_bytes(layer)});
+      }
+    return moves_.emplace_back(&routine, std::move(moves)).second;
+  }
 
   // visit(number) -> whether to go on.
   template <class Visit>
@@ -94,16 +119,14 @@ class AddressReplay {
     return place;
   }
 
-  void apply(const Change& c, const Call& call) {
-    const Buffer& buffer = class_.buffers[c.view.buffer];
-    const int layer = layer_index(c.view, call);
-    PLANNER_CHECK(layer >= 0 && layer < buffer.extent, "layer index outside the buffer");
-    const auto instance = static_cast<std::size_t>(instance_of(buffer, c.view, call));
-    Place& at = places_[base_[c.view.buffer] + instance];
+  void apply(const Move& move, std::uint32_t micro_batch) {
+    const Change& c = *move.change;
+    const int slot = slot_of(*move.buffer, c.view, micro_batch);
+    Place& at = places_[move.first + static_cast<std::size_t>(slot)];
     PLANNER_CHECK((at == kAbsent) == c.is_alloc,
                   "alloc of what is there or free of what is not");
     if (c.is_alloc) {
-      at = place(buffer.instance_bytes(layer));
+      at = place(move.bytes);
     } else {
       allocator_.free(at);
       at = kAbsent;
@@ -112,6 +135,7 @@ class AddressReplay {
 
   const RankClass& class_;
   BlockChanges changes_;
+  std::vector<std::pair<const Routine*, std::vector<Move>>> moves_;
   std::vector<std::size_t> base_;      // of each buffer in places_
   std::vector<Place> places_;          // of each instance, kAbsent: not allocated
   Allocator allocator_;
