@@ -1,6 +1,7 @@
 #include "planner/lowering/segment_emitter.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.hpp"
 
@@ -185,6 +186,11 @@ void SegmentEmitter::forward(ForwardMode mode, const Boundary& boundary) {
     for (TensorIndex t : op.inputs) last[root_of(t)] = i;
     for (TensorIndex t : op.outputs) last[root_of(t)] = i;
   }
+  // Roots by the operator that uses them last: those of one in their order.
+  const std::size_t none = roots_.size();
+  std::vector<std::size_t> first_of(order_.size(), none), next_of(roots_.size(), none);
+  for (std::size_t r = roots_.size(); !order_.empty() && r-- > 0;)
+    next_of[r] = std::exchange(first_of[last[r]], r);
   std::vector<bool> alive(roots_.size(), false);
   if (input < roots_.size() && !loads_input) alive[input] = true;
   const auto make_alive = [&](TensorIndex t) {
@@ -201,8 +207,8 @@ void SegmentEmitter::forward(ForwardMode mode, const Boundary& boundary) {
     for (TensorIndex t : op.inputs) make_alive(t);
     for (TensorIndex t : op.outputs) make_alive(t);
     emit_forward(op);
-    for (std::size_t r = 0; r < roots_.size(); ++r) {
-      if (!alive[r] || last[r] != i) continue;
+    for (std::size_t r = first_of[i]; r != none; r = next_of[r]) {
+      if (!alive[r]) continue;
       const bool is_output = segment_.output >= 0 && root_of(segment_.output) == r;
       const bool is_boundary_input = r == input && !loads_input;
       const bool held = keep && kept_[r] && !dropped_[r];
