@@ -96,7 +96,7 @@ class Explorer {
 
   // Everything about one strategy on one machine; replayed. REQUIRES: it can be lowered.
   Candidate candidate(const Strategy& strategy, std::size_t question = 0);
-  // The same, where it fits: less work where it does not.
+  // The same, where it fits: less work where it does not. Its memory may be an estimate.
   std::optional<Candidate> fitting(const Strategy& strategy, std::size_t question);
   // Of several on the first machine, in their order, on up to `threads` threads (0: all there are);
   // those whose step would be at most `most` of the same index, where there is one. estimates:

@@ -119,7 +119,7 @@ Candidate Explorer::candidate(const Strategy& strategy, std::size_t question) {
 
 std::optional<Candidate> Explorer::fitting(const Strategy& strategy, std::size_t question) {
   std::optional<Candidate> c =
-      evaluate_fitting(questions_[question], graph(strategy), strategy, kNoLimit);
+      evaluate_fitting(questions_[question], graph(strategy), strategy, kNoLimit, true);
   count(c);
   return c;
 }

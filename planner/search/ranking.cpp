@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -333,20 +336,26 @@ static void explain_entries(Explorer& explorer, Plan& plan) {
 void explain_rejections(Explorer& explorer, Plan& plan) {
   plan.rejected_per_limit = explorer.per_limit();
   explain_entries(explorer, plan);
-  std::vector<const Miss*> all;
-  for (const Miss& m : explorer.misses()) all.push_back(&m);
   const bool nothing_fits = !plan.chosen;
   const Question& q = explorer.question();
-  std::ranges::stable_sort(all, {}, [&](const Miss* m) {
-    // Where nothing fits the nearest miss comes first: what breaks a rule is not near.
-    const double excess = static_cast<double>(m->device.value());
-    const bool rule = !m->limit.empty() && m->limit != "host_memory";
-    return std::make_tuple(nothing_fits && rule, nothing_fits ? excess : 0.0, !m->limit.empty(),
-                           complexity(explorer.structure(m->structure), q.job.seq_len), excess);
-  });
+  // Where nothing fits the nearest miss comes first: what breaks a rule is not near.
+  const auto order_of = [&](const Miss& m) {
+    const double excess = static_cast<double>(m.device.value());
+    const bool rule = !m.limit.empty() && m.limit != "host_memory";
+    return std::make_tuple(nothing_fits && rule, nothing_fits ? excess : 0.0, !m.limit.empty(),
+                           complexity(explorer.structure(m.structure), q.job.seq_len), excess);
+  };
+  // Few of many are told, so a heap: equal ones in the order of the search.
+  const std::vector<Miss>& misses = explorer.misses();
+  std::vector<std::pair<decltype(order_of(misses.front())), std::size_t>> all;
+  all.reserve(misses.size());
+  for (std::size_t i = 0; i < misses.size(); ++i) all.emplace_back(order_of(misses[i]), i);
+  std::ranges::make_heap(all, std::greater{});
   std::vector<std::tuple<std::string, int, std::int64_t, std::int64_t>> seen;
-  for (const Miss* m : all) {
-    if (plan.rejected.size() >= kRejectionLimit) break;
+  while (!all.empty() && plan.rejected.size() < kRejectionLimit) {
+    std::ranges::pop_heap(all, std::greater{});
+    const Miss* const m = &misses[all.back().second];
+    all.pop_back();
     const Strategy& s = explorer.structure(m->structure);
     const auto kind =
         std::make_tuple(m->limit, static_cast<int>(s.sharding), s.tensor, s.pipeline);
