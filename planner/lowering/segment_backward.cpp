@@ -109,7 +109,7 @@ void SegmentEmitter::consume(int storage) {
 void SegmentEmitter::backward_gemm(const Op& op, int dy) {
   const View d = view_of(dy);
   const TensorIndex x = op.inputs[0];
-  const bool later = splits_ && op.kind == OpKind::linear && trained(op.parameters[0]);
+  const bool later = is_deferred(op);
   const bool handed_over = later && defer(op, dy);
   if (trained(op.parameters[0]) && !later) {
     Given given{{"d_y", d}};

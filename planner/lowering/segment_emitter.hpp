@@ -93,7 +93,10 @@ class SegmentEmitter {
   void declare_buffers(int slots, int extent);
   // segment_split.cpp: of a layer whose weight gradients come in a later pass.
   bool defer(const Op& op, int dy);
+  bool is_deferred(const Op& op) const;
   bool read_later(std::size_t root, std::size_t from = 0) const;
+  const Op* gather_to_come(models::TensorIndex t) const;
+  bool is_boundary_input(std::size_t root) const;
   View gradient_buffer(std::uint16_t& buffer, models::TensorIndex t, const char* prefix);
   void find_kept();
   void find_needs_gradient(bool input_needs);
@@ -170,6 +173,7 @@ class SegmentEmitter {
   void emit_rows(program::Collective collective, View rows, View all,
                  std::uint16_t beside = program::kNone);
   // Index of the product that reads the gathered rows, of one whose weight trains where asked.
+  static models::TensorIndex own_rows(const Op& gather);
   std::uint16_t product_of(const Op& gather, bool trains = false) const;
   void backward_gather(const Op& op, int dy);
   // segment_splits.cpp: values between ranks that divide operators.

@@ -130,6 +130,8 @@ void SegmentEmitter::restore_for(std::size_t position) {
   for (TensorIndex t : saved_[position]) {
     const std::size_t r = root_of(t);
     if (!dropped_[r] || restored_[r]) continue;
+    if (by_need() && is_deferred(segment_.graph[order_[position]]) && gather_to_come(t) != nullptr)
+      continue;                        // for the weight gradients
     const auto makes = [&](auto v) {
       return std::ranges::count(segment_.graph[v].outputs, static_cast<TensorIndex>(r)) > 0;
     };
@@ -146,11 +148,15 @@ void SegmentEmitter::restore_for(std::size_t position) {
   }
 }
 
+// What a rank keeps of the rows that it gathers: its own, or a narrow copy of them.
+TensorIndex SegmentEmitter::own_rows(const Op& gather) {
+  return gather.saved.empty() ? gather.inputs[0] : gather.saved.front();
+}
+
 // Gathers the rows that a product reads again. The transfer may overlap the product's own backward
 // pass.
 void SegmentEmitter::restore_rows(const Op& gather, TensorIndex all) {
-  const TensorIndex rows = gather.saved.empty() ? gather.inputs[0] : gather.saved.front();
-  emit_rows(program::Collective::all_gather, tensor_view(rows), tensor_view(all),
+  emit_rows(program::Collective::all_gather, tensor_view(own_rows(gather)), tensor_view(all),
             product_of(gather));
 }
 

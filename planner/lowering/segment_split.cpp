@@ -27,22 +27,55 @@ bool SegmentEmitter::defer(const Op& op, int dy) {
   return false;
 }
 
-bool SegmentEmitter::read_later(std::size_t root, std::size_t from) const {
-  return std::any_of(deferred_.begin() + static_cast<std::ptrdiff_t>(from), deferred_.end(),
-                     [&](const Deferred& d) { return root_of(d.op->saved.front()) == root; });
+bool SegmentEmitter::is_deferred(const Op& op) const {
+  return splits_ && op.kind == models::OpKind::linear && trained(op.parameters[0]);
 }
 
+// The sequence parallel gather that makes t, where t is not there: dropped by the forward pass, and
+// not gathered again so far.
+const SegmentEmitter::Op* SegmentEmitter::gather_to_come(models::TensorIndex t) const {
+  const std::size_t root = root_of(t);
+  if (!dropped_[root] || restored_[root]) return nullptr;
+  const auto makes = [&](auto v) {
+    const Op& op = segment_.graph[v];
+    return op.kind == models::OpKind::sequence_gather && root_of(op.outputs[0]) == root;
+  };
+  const auto found = std::ranges::find_if(order_, makes);
+  return found == order_.end() ? nullptr : &segment_.graph[*found];
+}
+
+bool SegmentEmitter::read_later(std::size_t root, std::size_t from) const {
+  return std::any_of(deferred_.begin() + static_cast<std::ptrdiff_t>(from), deferred_.end(),
+                     [&](const Deferred& d) {
+                       const models::TensorIndex x = d.op->saved.front();
+                       const Op* const gather = gather_to_come(x);
+                       return root_of(x) == root ||
+                              (gather != nullptr && root_of(own_rows(*gather)) == root);
+                     });
+}
+
+bool SegmentEmitter::is_boundary_input(std::size_t root) const {
+  return root == root_of(segment_.input) && !boundary_.free_input;
+}
+
+// Rows that the input gradients did not read are gathered here, once for all products of them.
 void SegmentEmitter::weight_gradients() {
   for (std::size_t i = 0; i < deferred_.size(); ++i) {
     const auto& [op, dy] = deferred_[i];
     const models::TensorIndex x = op->saved.front();
     const std::size_t r = root_of(x);
     PLANNER_CHECK(kept_[r], "a weight gradient reads what was not kept");
+    if (const Op* const gather = gather_to_come(x)) {
+      const models::TensorIndex rows = own_rows(*gather);
+      restored_[r] = true;
+      builder_.alloc(tensor_view(x));
+      restore_rows(*gather, x);
+      if (!read_later(root_of(rows), i) && !is_boundary_input(root_of(rows)))
+        builder_.free(tensor_view(rows));
+    }
     emit_backward(models::ops::Kernel::weight_gradient, *op, {{"d_y", dy}});
     builder_.free(dy);
-    if (read_later(r, i + 1)) continue;
-    if (r == root_of(segment_.input) && !boundary_.free_input) continue;
-    builder_.free(tensor_view(x));
+    if (!read_later(r, i + 1) && !is_boundary_input(r)) builder_.free(tensor_view(x));
   }
 }
 

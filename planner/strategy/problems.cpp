@@ -223,8 +223,6 @@ class Rules {
          "none, selective, selective_op, pointwise or modules with " + own,
          Phrase(name(s_.checkpoint)),
          "what whole layers recompute must be kept again for the weight gradients");
-    NEED(!s_.sequence_parallel, "sequence_parallel", "false with " + own, "true",
-         "gathered rows would have to be gathered again for the weight gradients");
     NEED(models::is_transformer(spec_.family), "schedule",
          "naive, gpipe, 1f1b or interleaved for a chain or an operator graph", own,
          "its layers make both gradients in one");
