@@ -11,6 +11,7 @@
 #include "reports/explanation.hpp"
 #include "reports/facts.hpp"
 #include "reports/glossary.hpp"
+#include "reports/kernel_table.hpp"
 #include "reports/why_not.hpp"
 
 namespace cli {
@@ -22,6 +23,7 @@ constexpr std::string_view kExplainPurpose =
     "- an operator that ranks divide, as splits.fc6: why so, and what else would cost;\n"
     "- a field of a plan, as memory.activations: its formula, the values put in, its source;\n"
     "- why-not KEY=VALUE ...: what the best plan with these values would cost;\n"
+    "- kernels: where a step's compute time goes, kernel by kernel, beside the GPU's roofline;\n"
     "- a law or fact, C1 to C10 and M1 to M16 (`facts` lists them);\n"
     "- laws: how many bytes the ways to synchronise gradients send, C1 to C5.";
 constexpr std::string_view kExplainExamples =
@@ -29,6 +31,7 @@ constexpr std::string_view kExplainExamples =
     "  planner explain memory.activations --plan plan.json\n"
     "  planner explain why-not tensor=8 --plan plan.json\n"
     "  planner explain time.step --model gpt2-124m --gpus 2\n"
+    "  planner explain kernels --model llama3-8b --gpus 8xh100\n"
     "  planner explain C4 --gpus 16\n"
     "  planner explain laws --gpus 4 --servers 2 --measure";
 
@@ -130,6 +133,22 @@ int explain_why_not(const core::Result<planner::Plan>& plan, const std::vector<s
   return delivered.ok() ? kDone : refuse(delivered.problems());
 }
 
+int explain_kernels(const core::Result<planner::Plan>& plan,
+                    const std::optional<std::string>& path, const OutputOptions& output) {
+  if (!plan.ok()) return refuse(plan.problems());
+  if (!plan->chosen)
+    return refuse({{"explain kernels", "a plan with a chosen strategy", "none", ""}});
+  const core::Result<planner::KernelTimes> times = planner::kernel_times(*plan, *plan->chosen);
+  if (!times.ok()) return refuse(times.problems());
+  const core::Status delivered =
+      deliver(output, reports::kernel_table_json(*plan, *times), [&] {
+        return reports::kernel_table_text(*plan, *times, page_style()) +
+               next_text({{core::code("planner simulate {}", plan_word(path)),
+                           "the whole step, with communication and waiting"}});
+      });
+  return delivered.ok() ? kDone : refuse(delivered.problems());
+}
+
 // A field of the plan, else a word.
 int explain_field(const planner::Plan& plan, const std::string& question, double servers,
                   const std::optional<std::string>& path, const OutputOptions& output) {
@@ -150,8 +169,8 @@ int explain_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   OutputOptions output;
   OptionSet set("explain", kExplainPurpose, kExplainExamples);
   set.positionals("QUESTION", asked,
-                  "a word, a field of the plan, why-not KEY=VALUE, C1 to C10, M1 to M16, `words`, "
-                  "`facts` or `laws`");
+                  "a word, a field of the plan, why-not KEY=VALUE, `kernels`, C1 to C10, "
+                  "M1 to M16, `words`, `facts` or `laws`");
   set.group("Laws");
   set.text("--servers", laws.servers, "M", "parameter servers (2)");
   set.flag("--measure", laws.measure, "run a small model and count the bytes it sends");
@@ -172,6 +191,11 @@ int explain_verb(Arguments arguments, const Runner& runner, Arguments whole) {
   const bool has_plan = plan_path || options.model;
   if (asks_why_not) return explain_why_not(plan_to_explain(plan_path, options), pins, plan_path,
                                           output);
+  if (question == "kernels" && !has_plan)
+    return refuse({{"explain kernels", "--model or --plan beside it", "none",
+                    "write explain kernels --model llama3-8b --gpus 8xh100"}});
+  if (question == "kernels")
+    return explain_kernels(plan_to_explain(plan_path, options), plan_path, output);
   if (question == "words") return list_words(output);
   if (question == "laws") return explain_laws(options, laws, output, runner);
   if (question == "facts") return list_facts(output);
