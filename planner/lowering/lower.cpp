@@ -1,6 +1,7 @@
 #include "planner/lowering/lower.hpp"
 
 #include <string>
+#include <utility>
 
 #include "core/check.hpp"
 #include "planner/lowering/stage_lowering.hpp"
@@ -182,6 +183,18 @@ program::Program lower(const models::ModelGraph& graph, const Job& job, const St
     p.classes.push_back(lowering::StageLowering(stage, {}).run());
   }
   return p;
+}
+
+core::Result<LoweredStrategy> lower_strategy(const models::ModelSpec& model, const Job& job,
+                                             const hw_profiles::Framework& framework,
+                                             std::int64_t gpus, const Strategy& strategy) {
+  Strategy resolved = resolve(model, job, strategy);
+  if (core::Problems problems = strategy_problems(model, job, resolved, gpus); !problems.empty())
+    return problems;
+  const auto graph = models::build_graph(model, graph_options(job, resolved, framework));
+  if (!graph.ok()) return graph.problems();
+  program::Program program = lower(*graph, job, resolved, stage::policy_of(job, framework));
+  return LoweredStrategy{std::move(resolved), std::move(program)};
 }
 
 }  // namespace planner

@@ -3,8 +3,11 @@
 // its algorithms resolved, never on the GPU. O(layers + actions of one layer) per pipeline stage.
 // Thread-safe (pure).
 
+#include <cstdint>
 #include <optional>
 
+#include "core/result.hpp"
+#include "hw_profiles/profile.hpp"
 #include "models/graph.hpp"
 #include "planner/question/job.hpp"
 #include "planner/stage/graph_options.hpp"
@@ -25,5 +28,16 @@ program::Mesh mesh_of(const Strategy& strategy);
 // graph_options().
 program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& strategy,
                        const stage::Policy& policy, std::optional<int> alike = std::nullopt);
+
+// A strategy as it is run: resolved, and as a Program.
+struct LoweredStrategy {
+  Strategy strategy;
+  program::Program program;
+};
+// Of the graph that the strategy shapes for the framework. Problems: the strategy's on so many
+// GPUs, and the graph's.
+core::Result<LoweredStrategy> lower_strategy(const models::ModelSpec& model, const Job& job,
+                                             const hw_profiles::Framework& framework,
+                                             std::int64_t gpus, const Strategy& strategy);
 
 }  // namespace planner

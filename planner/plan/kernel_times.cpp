@@ -4,13 +4,9 @@
 #include <functional>
 #include <map>
 
-#include "models/graph.hpp"
 #include "models/ops/schema.hpp"
 #include "planner/evaluate/evaluate.hpp"
 #include "planner/lowering/lower.hpp"
-#include "planner/stage/graph_options.hpp"
-#include "planner/strategy/problems.hpp"
-#include "planner/strategy/resolve.hpp"
 #include "sim/cost/action.hpp"
 #include "sim/program/trace_text.hpp"
 
@@ -169,14 +165,10 @@ class Adder {
 }  // namespace
 
 core::Result<KernelTimes> kernel_times(const Plan& plan, const Candidate& candidate) {
-  const Strategy strategy = resolve(plan.model, plan.job, candidate.strategy);
-  core::Problems problems = strategy_problems(plan.model, plan.job, strategy, plan.gpus);
-  if (!problems.empty()) return problems;
-  const auto graph =
-      models::build_graph(plan.model, graph_options(plan.job, strategy, plan.profile.framework));
-  if (!graph.ok()) return graph.problems();
-  const program::Program program = lower(*graph, plan.job, strategy,
-                                         stage::policy_of(plan.job, plan.profile.framework));
+  const auto lowered = lower_strategy(plan.model, plan.job, plan.profile.framework, plan.gpus,
+                                      candidate.strategy);
+  if (!lowered.ok()) return lowered.problems();
+  const program::Program& program = lowered->program;
   const cost::Machine machine = machine_for(plan.profile, plan.job);
   KernelTimes longest;
   for (const RankClass& k : program.classes) {

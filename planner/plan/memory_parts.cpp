@@ -98,14 +98,10 @@ PeakMoment advance_to(Alive& alive, const RankClass& k, core::Bytes live) {
 }  // namespace
 
 core::Result<MemoryParts> memory_parts(const Plan& plan, const Candidate& candidate) {
-  const Strategy strategy = resolve(plan.model, plan.job, candidate.strategy);
-  core::Problems problems = strategy_problems(plan.model, plan.job, strategy, plan.gpus);
-  if (!problems.empty()) return problems;
-  const auto graph =
-      models::build_graph(plan.model, graph_options(plan.job, strategy, plan.profile.framework));
-  if (!graph.ok()) return graph.problems();
-  const program::Program program = lower(*graph, plan.job, strategy,
-                                         stage::policy_of(plan.job, plan.profile.framework));
+  const auto lowered = lower_strategy(plan.model, plan.job, plan.profile.framework, plan.gpus,
+                                      candidate.strategy);
+  if (!lowered.ok()) return lowered.problems();
+  const program::Program& program = lowered->program;
   const auto k = std::ranges::find_if(program.classes, [&](const RankClass& c) {
     return cost::first_rank(program, c) == candidate.memory.rank;
   });

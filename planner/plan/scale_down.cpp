@@ -177,10 +177,9 @@ class Shrinker {
   }
 
   program::Program lowered(const Size& s) const {
-    const Strategy strategy = resolved(s);
-    const auto graph = models::build_graph(
-        s.model, graph_options(s.job, strategy, plan_.profile.framework));
-    return lower(graph.value(), s.job, strategy, stage::policy_of(s.job, plan_.profile.framework));
+    return lower_strategy(s.model, s.job, plan_.profile.framework, plan_.gpus, s.strategy)
+        .value()
+        .program;
   }
 
   // No fewer than all ranks hold.

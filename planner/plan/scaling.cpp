@@ -33,15 +33,13 @@ core::Result<ScalePoint> point(const Plan& plan, Strategy s, std::int64_t copies
   ScalePoint p;
   p.copies = copies;
   p.gpus = s.data * s.tensor * s.pipeline * s.context + s.separate_servers();
-  const Strategy resolved = resolve(plan.model, job, s);
-  core::Problems problems = strategy_problems(plan.model, job, resolved, p.gpus);
-  for (core::Problem& problem : problems) problem.where = where + ": " + problem.where;
-  if (!problems.empty()) return problems;
-  const auto graph =
-      models::build_graph(plan.model, graph_options(job, resolved, plan.profile.framework));
-  if (!graph.ok()) return graph.problems();
-  const program::Program program =
-      lower(*graph, job, resolved, stage::policy_of(job, plan.profile.framework));
+  const auto lowered = lower_strategy(plan.model, job, plan.profile.framework, p.gpus, s);
+  if (!lowered.ok()) {
+    core::Problems problems = lowered.problems();
+    for (core::Problem& problem : problems) problem.where = where + ": " + problem.where;
+    return problems;
+  }
+  const program::Program& program = lowered->program;
   const cost::Machine machine = machine_for(plan.profile, job);
   const engine::Scene scene(program, machine);
   if (scene.operations() > kMostScaled)

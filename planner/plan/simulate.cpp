@@ -239,17 +239,13 @@ core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& optio
   s.options = options;
   const Candidate& candidate = *candidate_of(plan, options.candidate);
   s.planned_step = candidate.time.step;
-  s.strategy = resolve(plan.model, plan.job, candidate.strategy);
-  append(problems, strategy_problems(plan.model, plan.job, s.strategy, plan.gpus));
-  if (!problems.empty()) return problems;
-  const auto graph =
-      models::build_graph(plan.model, graph_options(plan.job, s.strategy, plan.profile.framework));
-  if (!graph.ok()) return graph.problems();
   append(problems, step_length_problems(plan.job, plan.parameters, plan.gpus, plan.profile));
   if (!problems.empty()) return problems;
-
-  const program::Program program = lower(*graph, plan.job, s.strategy,
-                                         stage::policy_of(plan.job, plan.profile.framework));
+  const auto lowered = lower_strategy(plan.model, plan.job, plan.profile.framework, plan.gpus,
+                                      candidate.strategy);
+  if (!lowered.ok()) return lowered.problems();
+  s.strategy = lowered->strategy;
+  const program::Program& program = lowered->program;
   const core::Problems unsound = program::check(program);
   PLANNER_CHECK(unsound.empty(), core::to_text(unsound));
   const cost::Machine machine = machine_for(with_fabric(plan.profile, options), plan.job);

@@ -10,8 +10,6 @@
 #include "planner/evaluate/evaluate.hpp"
 #include "planner/lowering/lower.hpp"
 #include "planner/strategy/job_check.hpp"
-#include "planner/strategy/problems.hpp"
-#include "planner/strategy/resolve.hpp"
 
 namespace reports::validation {
 
@@ -74,20 +72,17 @@ core::Status SiteLearner::add_run(const planner::Plan& plan, const planner::Cand
         !done.ok())
       return done;
   core::Problems problems = planner::job_problems(plan.job, profile);
-  const planner::Strategy strategy = planner::resolve(plan.model, plan.job, candidate.strategy);
-  const core::Problems wrong =
-      planner::strategy_problems(plan.model, plan.job, strategy, plan.gpus);
-  problems.insert(problems.end(), wrong.begin(), wrong.end());
+  for (core::Problem& p :
+       planner::step_length_problems(plan.job, plan.parameters, plan.gpus, profile))
+    problems.push_back(std::move(p));
   if (!problems.empty()) return problems;
   auto question = planner::make_question(plan.model, plan.job, profile, plan.gpus);
   if (!question.ok()) return question.problems();
-  const auto graph = models::build_graph(
-      plan.model, planner::graph_options(plan.job, strategy, profile.framework));
-  if (!graph.ok()) return graph.problems();
-  program::Program program =
-      planner::lower(*graph, plan.job, strategy, planner::policy_of(*question));
-  add({std::move(question).value(), strategy, std::move(program)}, step, plan.job.framework,
-      std::move(id));
+  auto lowered = planner::lower_strategy(plan.model, plan.job, profile.framework, plan.gpus,
+                                         candidate.strategy);
+  if (!lowered.ok()) return lowered.problems();
+  add({std::move(question).value(), lowered->strategy, std::move(lowered->program)}, step,
+      plan.job.framework, std::move(id));
   return core::Done{};
 }
 
