@@ -73,11 +73,11 @@ core::Result<exec::RunRecord> run_rank_threads(int ranks, const RankThread& body
       place.port = port;
       place.secret = secret;
       if (rank == 0) place.listener = listener.release();
-      threads.push_back(core::start_thread("a rank", [&, place = std::move(place)]() mutable {
+      const auto at = static_cast<std::size_t>(rank);
+      threads.push_back(core::start_thread("a rank", [&, at, place = std::move(place)]() mutable {
         all_started.wait();
         if (!go) return;
-        endings[static_cast<std::size_t>(place.rank)] =
-            run_one(tcp_options(std::move(place), ""), body);
+        endings[at] = run_one(tcp_options(std::move(place), ""), body);
       }));
     }
   } catch (...) {

@@ -222,10 +222,12 @@ bool JsonReader::read(const Json& value, std::string_view pointer, std::string& 
     mismatch(value, pointer, "a string");
     return false;
   }
-  auto hidden = hidden_problem(value.as_string(), place_of(value, source_, pointer));
-  if (hidden) problems_->push_back(*std::move(hidden));
-  else out = value.as_string();
-  return !hidden;
+  if (auto hidden = hidden_problem(value.as_string(), place_of(value, source_, pointer))) {
+    problems_->push_back(*std::move(hidden));
+    return false;
+  }
+  out = value.as_string();
+  return true;
 }
 
 bool JsonReader::read(const Json& value, std::string_view pointer, std::int64_t& out,

@@ -78,7 +78,8 @@ void NcclWorld::register_with(const Key& key, bool as_window) {
   {
     const std::scoped_lock lock(calls_);
     if (aborted_) throw_ended();
-    Registered& made = registered_.emplace_back(comm, nullptr, as_window);
+    registered_.push_back({comm, nullptr, as_window});
+    Registered& made = registered_.back();
     result = as_window ? library_.comm_window_register(comm, range_, range_bytes_, &made.handle,
                                                        nccl::kSymmetricWindow)
                        : library_.comm_register(comm, range_, range_bytes_, &made.handle);
