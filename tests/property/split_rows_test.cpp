@@ -44,8 +44,8 @@ TEST_CASE("rows gathered again for weight gradients change no bit") {
       return run_program(spec, job, rows(schedule, Checkpoint::none), 2);
     };
     const ProgramRun line = run(Schedule::one_f_one_b);
-    // Where both ends of the model are on one rank, what they add to one table is added in another
-    // order.
+    // A V puts both ends of the model on one rank. Gradients of a table that both ends use are then
+    // added in another order than in a line.
     const bool shares_table = spec.mtp_layers > 0 || spec.tied_embeddings;
     const ProgramRun v = shares_table ? run(Schedule::zb_v) : line;
     for (const Schedule schedule : kSplit)
