@@ -54,7 +54,7 @@ core::Result<StepFigure> time_step(const models::ModelSpec& model,
   const program::Program program =
       planner::lower(*graph, job, s, planner::stage::policy_of(job, profile.framework));
   f.lowering_seconds = core_seconds() - start;
-  const cost::Machine machine = planner::machine_for(profile, job);
+  const cost::Machine machine = planner::machine_for(profile, job, model);
   start = core_seconds();
   const engine::Scene scene(program, machine, {.unfold = size.unfold});
   const engine::Outcome outcome = engine::run(scene, {.steps = 1});

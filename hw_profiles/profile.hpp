@@ -139,6 +139,12 @@ struct Node {
 struct Native {
   core::Seconds kernel_submit;  // host time per kernel outside a graph
   core::Seconds graph_launch;   // host time per kernel inside a replayed CUDA graph
+  // Of the 16-bit peak, as this executor was measured: what products keep where a GPU does nothing
+  // else (KernelUse::product_share), and what causal attention reaches over long sequences, with
+  // heads of 128. Absent: as gpu.* says.
+  std::optional<double> gemm_sustained, attention_forward, attention_backward;
+  // Of these rates of attention, what heads narrower than 128 reach; absent: 0.85.
+  std::optional<double> narrow_forward, narrow_backward;
 
   friend bool operator==(const Native&, const Native&) = default;
 };
@@ -257,6 +263,12 @@ struct Framework {
   // On a GPU, attention in f32, without tensor cores: the share of the f32 peak that it reaches.
   // Absent: as with tensor cores.
   std::optional<double> attention_f32;
+  // On a GPU, kernels are those of this tool's executor: products and attention take what Native
+  // says, and each launch of an action costs time (sim/cost/launches.hpp).
+  std::optional<bool> executor_kernels;
+  // Bytes that each element of a result's gradient costs where a kernel of its own sums it for the
+  // bias; absent: the product that makes the weight's gradient does.
+  std::optional<double> bias_gradient;
   std::optional<bool> divides_by_cost;     // pipelines: planner::stages_by_cost
   // A pass lasts (gpu^n + host^n)^(1/n): n, the smoother the smaller; none: the longer of the two.
   std::optional<double> launch_blend;

@@ -46,15 +46,14 @@ std::int64_t ModelGraph::boundary_elements(std::int64_t layer) const {
   return read.tensors.at(static_cast<std::size_t>(read.input)).per_sample;
 }
 
-namespace {
-
-template <class Visit>
-void for_each_segment(const ModelGraph& graph, Visit visit) {
+void for_each_segment(const ModelGraph& graph, const std::function<void(const Segment&)>& visit) {
   visit(graph.prologue);
   for (const int index : graph.layer_template)
     visit(graph.templates[static_cast<std::size_t>(index)]);
   visit(graph.epilogue);
 }
+
+namespace {
 
 // Who writes the tensor that the next segment reads: none before the first operator.
 struct Boundary {

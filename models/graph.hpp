@@ -16,6 +16,7 @@
 
 #include <boost/graph/adjacency_list.hpp>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -280,6 +281,9 @@ ModelGraph build_part(const ModelSpec& spec, const GraphOptions& options,
 // The whole model as one graph (every layer instantiated, boundary edges joined): for partitioners,
 // counting and drawing. An edge's tensor indexes the tensors of the producer's segment. O(layers).
 OperatorGraph expand(const ModelGraph& graph);
+
+// The prologue, every layer in order, the epilogue.
+void for_each_segment(const ModelGraph& graph, const std::function<void(const Segment&)>& visit);
 
 // Total, unpadded, unsharded, tied storage counted once; adapters not counted unless asked, and
 // modules for multi-token prediction never, as models are published.

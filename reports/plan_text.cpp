@@ -77,7 +77,7 @@ std::string whose_text(const Plan& plan, TextStyle style) {
   if (plan.job.framework != "native") return "";
   // reports/measured/README.md
   return wrapped("The figures are for `native`, this tool's own executor. On an H200 its steps in "
-                 "mixed precision took 7 to 14 % less than predicted; of other GPUs it has run on "
+                 "mixed precision took 1 to 5 % more than predicted; of other GPUs it has run on "
                  "an H100 alone. --framework plans for another.",
                  2, 2, style);
 }

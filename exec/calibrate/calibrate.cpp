@@ -114,7 +114,9 @@ class Calibrator {
     const cost::Machine whole = machine();
     double perfect = 0, measured = 0;
     for (const AttentionRow& r : measured_.attention) {
-      perfect += cost::attention_time(r.square, r.seq, r.head_dim, core::DType::f32, r.bytes, whole)
+      perfect += cost::attention_time({.flops = r.square, .seq_len = r.seq,
+                                       .head_dim = r.head_dim},
+                                      core::DType::f32, r.bytes, whole)
                      .value() / r.seconds;
       measured += 1;
     }

@@ -13,7 +13,7 @@ LocalOptions paced_links(const Paced& paced, const planner::Plan& plan, int rank
   LocalOptions options;
   options.links = paced.every;
   if (paced.every) return options;
-  cost::Machine machine = planner::machine_for(plan.profile, plan.job);
+  cost::Machine machine = planner::machine_for(plan.profile, plan.job, plan.model);
   machine.gpus_per_node = static_cast<int>(plan.gpus_per_node);
   for (int from = 0; from < ranks; ++from)
     for (int to = 0; to < ranks; ++to) {
@@ -27,7 +27,7 @@ LocalOptions paced_links(const Paced& paced, const planner::Plan& plan, int rank
 }
 
 std::vector<double> paced_kernels(const planner::Plan& plan, int ranks) {
-  const cost::Machine machine = planner::machine_for(plan.profile, plan.job);
+  const cost::Machine machine = planner::machine_for(plan.profile, plan.job, plan.model);
   if (!machine.mixed) return {};
   std::vector<double> rates;
   for (int rank = 0; rank < ranks; ++rank)

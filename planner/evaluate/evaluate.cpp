@@ -12,6 +12,7 @@
 #include "planner/evaluate/site_model.hpp"
 #include "planner/evaluate/step_time.hpp"
 #include "planner/evaluate/swept_time.hpp"
+#include "planner/evaluate/product_share.hpp"
 #include "planner/lowering/lower.hpp"
 #include "sim/cost/action.hpp"
 #include "sim/cost/mixed.hpp"
@@ -60,7 +61,8 @@ static double step_factor_of(const Question& q, const program::Program& program,
                accuracy().unscored_variance(q.job.framework, q.profile.gpu.architecture));
   SiteSlopes slopes{};
   if (q.profile.site.host)
-    slopes = site_slopes(program, site_machines(q.profile, q.job), schedule);
+    slopes = site_slopes(
+        program, site_machines(q.profile, q.job, q.machine.product_share), schedule);
   return accuracy().step_factor(q.profile.site, slopes);
 }
 
@@ -99,14 +101,21 @@ stage::Policy policy_of(const Question& q) {
   return stage::policy_of(q.job, q.profile.framework);
 }
 
-cost::Machine machine_for(const hw_profiles::Profile& profile, const Job& job) {
+cost::Machine machine_for(const hw_profiles::Profile& profile, const Job& job,
+                          const models::ModelSpec& model) {
+  return machine_for(profile, job, product_share(profile, job, model));
+}
+
+cost::Machine machine_for(const hw_profiles::Profile& profile, const Job& job,
+                          double product_share) {
   return cost::make_machine(profile, {.attention = job.attention,
                                       .bf16 = job.precision == core::DType::bf16,
                                       .fp8 = job.precision == core::DType::f8,
                                       .fp8_rowwise = job.fp8_scaling == "rowwise",
                                       .fused_norm = job.fused_norm,
                                       .compile = job.compile,
-                                      .quantization = job.quantization});
+                                      .quantization = job.quantization,
+                                      .product_share = product_share});
 }
 
 core::Result<Question> make_question(const models::ModelSpec& model, const Job& job,
@@ -117,7 +126,7 @@ core::Result<Question> make_question(const models::ModelSpec& model, const Job& 
   Question question{.model = model,
                     .job = job,
                     .profile = profile,
-                    .machine = machine_for(profile, job),
+                    .machine = machine_for(profile, job, model),
                     .gpus = gpus,
                     .model_flops = models::step_gemm_flops(*graph),
                     .masked_flops = models::masked_step_flops(*graph),

@@ -34,7 +34,11 @@ struct Question {
 stage::Policy policy_of(const Question& question);
 
 // The machine that the job's kernels see.
-cost::Machine machine_for(const hw_profiles::Profile& profile, const Job& job);
+cost::Machine machine_for(const hw_profiles::Profile& profile, const Job& job,
+                          const models::ModelSpec& model);
+// The same, of a model with this product_share.
+cost::Machine machine_for(const hw_profiles::Profile& profile, const Job& job,
+                          double product_share);
 
 // Errors: the model's own (build_graph) and a recipe or optimizer that does not exist.
 core::Result<Question> make_question(const models::ModelSpec& model, const Job& job,

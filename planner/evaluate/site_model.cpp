@@ -71,14 +71,15 @@ const hw_profiles::PartPace* pace_of(const hw_profiles::SiteFile& site, const st
 
 }  // namespace
 
-std::vector<cost::Machine> site_machines(const hw_profiles::Profile& profile, const Job& job) {
-  std::vector<cost::Machine> machines{machine_for(profile, job)};
+std::vector<cost::Machine> site_machines(const hw_profiles::Profile& profile, const Job& job,
+                                         double product_share) {
+  std::vector<cost::Machine> machines{machine_for(profile, job, product_share)};
   hw_profiles::Profile plain = profile;
   plain.sources.clear();
   for (const SitePart part : hw_profiles::kSiteParts) {
     hw_profiles::Profile slower = plain;
     hw_profiles::pace_part(slower, part, std::exp(kPartStep));
-    machines.push_back(machine_for(slower, job));
+    machines.push_back(machine_for(slower, job, product_share));
   }
   return machines;
 }

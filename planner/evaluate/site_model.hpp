@@ -42,7 +42,8 @@ struct SiteRun {
 double untold_variance(double rate_variance, int sites, double device);
 
 // The machine as it is, and with each part a little slower; for site_slopes.
-std::vector<cost::Machine> site_machines(const hw_profiles::Profile& profile, const Job& job);
+std::vector<cost::Machine> site_machines(const hw_profiles::Profile& profile, const Job& job,
+                                         double product_share);
 // The closed form's. machines: of site_machines.
 SiteSlopes site_slopes(const program::Program& program, std::span<const cost::Machine> machines,
                        Schedule schedule);

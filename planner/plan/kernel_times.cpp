@@ -169,7 +169,7 @@ core::Result<KernelTimes> kernel_times(const Plan& plan, const Candidate& candid
                                       candidate.strategy);
   if (!lowered.ok()) return lowered.problems();
   const program::Program& program = lowered->program;
-  const cost::Machine machine = machine_for(plan.profile, plan.job);
+  const cost::Machine machine = machine_for(plan.profile, plan.job, plan.model);
   KernelTimes longest;
   for (const RankClass& k : program.classes) {
     if (!k.is_worker) continue;

@@ -40,7 +40,7 @@ core::Result<ScalePoint> point(const Plan& plan, Strategy s, std::int64_t copies
     return problems;
   }
   const program::Program& program = lowered->program;
-  const cost::Machine machine = machine_for(plan.profile, job);
+  const cost::Machine machine = machine_for(plan.profile, job, plan.model);
   const engine::Scene scene(program, machine);
   if (scene.operations() > kMostScaled)
     return core::Problem{where, fmt::format("a step of at most {:.0e} operations", kMostScaled),

@@ -248,7 +248,8 @@ core::Result<Simulation> simulate(const Plan& plan, const SimulateOptions& optio
   const program::Program& program = lowered->program;
   const core::Problems unsound = program::check(program);
   PLANNER_CHECK(unsound.empty(), core::to_text(unsound));
-  const cost::Machine machine = machine_for(with_fabric(plan.profile, options), plan.job);
+  const cost::Machine machine =
+      machine_for(with_fabric(plan.profile, options), plan.job, plan.model);
   Player player(plan, program, machine, options);
   problems = player.problems();
   if (options.checkpoint) append(problems, saved_problems(state_bytes(program)));

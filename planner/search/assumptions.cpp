@@ -129,7 +129,7 @@ void state_masked_share(const Question& question, Plan& plan) {
 // Updates of what is offloaded run at a GPU's share of the host's memory bandwidth.
 static void state_host_bandwidth(Plan& plan) {
   if (!plan.chosen->strategy.offloads("optimizer")) return;
-  const cost::Machine machine = machine_for(plan.profile, plan.job);
+  const cost::Machine machine = machine_for(plan.profile, plan.job, plan.model);
   const core::Bytes moved{1'000'000'000};
   const core::Seconds time =
       cost::offloaded_update_time(moved, static_cast<int>(plan.gpus), machine);

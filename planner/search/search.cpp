@@ -126,7 +126,7 @@ std::vector<Question> questions_for(const Request& request, const Plan& plan,
     Question question = first;
     question.profile = *profile;
     question.profile.framework = plan.profile.framework;
-    question.machine = machine_for(question.profile, plan.job);
+    question.machine = machine_for(question.profile, plan.job, plan.model);
     questions.push_back(std::move(question));
   }
   return questions;

@@ -112,6 +112,25 @@ void add_buckets(const Candidate& c, core::Seconds best, std::vector<Strategy>& 
   }
 }
 
+// Stages are divided by the time of their layers alone. What crosses a boundary, which differs from
+// layer to layer of a graph, and how the passes of a V follow each other show in the whole step:
+// each boundary moves by a layer, either way.
+void add_moved_boundaries(const Candidate& c, core::Seconds best, const Question& q,
+                          std::vector<Strategy>& all) {
+  constexpr std::size_t kMostStages = 8;
+  const Strategy& s = c.strategy;
+  const bool differ = !models::is_transformer(q.model.family) || in_v(s.schedule);
+  if (!differ || s.pipeline == 1 || s.partition == Partition::operators ||
+      s.stages.size() > kMostStages || c.time.step > best / (1 - kWorth))
+    return;
+  for (std::size_t r = 0; r + 1 < s.stages.size(); ++r)
+    for (const auto& [from, to] : {std::pair{r, r + 1}, std::pair{r + 1, r}}) {
+      if (s.stages[from] == 0) continue;
+      all.push_back(s);
+      --all.back().stages[from], ++all.back().stages[to];
+    }
+}
+
 // Without overlap no copy is fetched ahead and no unit waits to be reduced: less memory.
 void add_no_overlap(const Strategy& s, std::vector<Strategy>& all) {
   if (!s.overlap || (s.data_ranks() == 1 && s.offload.empty())) return;
@@ -142,6 +161,7 @@ std::vector<Variant> variants(const Candidate& c, core::Seconds best, const Ques
   take(false, [&](auto& found) {
     add_v_shape(c, best, question, found);
     add_buckets(c, best, found);
+    add_moved_boundaries(c, best, question, found);
   });
   return all;
 }

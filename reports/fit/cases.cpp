@@ -11,6 +11,7 @@ namespace reports::fit {
 namespace {
 
 constexpr double kStep = 0.02;         // of a constant's logarithm: beyond rounding to picoseconds
+constexpr double kNoShare = 1;         // only this tool's executor depends on it; no run is its own
 
 // Whether kernels of the two jobs take as long on one machine.
 bool times_alike(const planner::Job& a, const planner::Job& b) {
@@ -111,7 +112,7 @@ hw_profiles::Profile Cases::profile(const Place& place, std::span<const double> 
 }
 
 cost::Machine Cases::machine(const Place& place, std::span<const double> values) const {
-  return planner::machine_for(profile(place, values), place.job);
+  return planner::machine_for(profile(place, values), place.job, kNoShare);
 }
 
 std::vector<cost::Machine> Cases::machines(std::span<const double> values) const {
@@ -175,7 +176,7 @@ std::vector<planner::SiteRun> Cases::site_runs(std::span<const std::size_t> chos
                                                std::span<const double> values) const {
   std::vector<std::vector<cost::Machine>> by_place;
   for (const Place& place : places_)
-    by_place.push_back(planner::site_machines(profile(place, values), place.job));
+    by_place.push_back(planner::site_machines(profile(place, values), place.job, kNoShare));
   std::vector<std::set<std::string>> datasets = datasets_of_constants();
   for (auto& of_constant : datasets)
     for (const std::size_t i : chosen) of_constant.erase(cases_[i].dataset);

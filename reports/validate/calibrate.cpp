@@ -23,9 +23,10 @@ void SiteLearner::add(const Prepared& run, core::Seconds step, const std::string
                       std::string id) {
   const planner::Question& q = run.question;
   const planner::Candidate c = planner::evaluate(q, run.program, run.strategy, false);
+  const std::vector<cost::Machine> machines =
+      planner::site_machines(q.profile, q.job, q.machine.product_share);
   runs_.push_back({q.profile.gpu.id, std::log(step.value() / c.time.step.value()),
-                   planner::site_slopes(run.program, planner::site_machines(q.profile, q.job),
-                                        run.strategy.schedule),
+                   planner::site_slopes(run.program, machines, run.strategy.schedule),
                    std::pow(q.profile.gpu.sustained_spread.value_or(0), 2)});
   if (ids_.empty()) framework_ = framework;
   ids_.push_back(std::move(id));

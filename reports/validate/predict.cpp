@@ -112,7 +112,7 @@ core::Result<Prepared> Predictor::prepare(const Row& row) {
   planner::Question question{.model = row.model,
                              .job = job,
                              .profile = profile,
-                             .machine = planner::machine_for(profile, job),
+                             .machine = planner::machine_for(profile, job, row.model),
                              .gpus = row.gpus,
                              .model_flops = models::step_gemm_flops(*graph),
                              .parameters = models::parameter_count(*graph)};

@@ -5,6 +5,7 @@
 
 #include "core/check.hpp"
 #include "sim/cost/kernel.hpp"
+#include "sim/cost/launches.hpp"
 #include "sim/cost/mixed.hpp"
 #include "sim/cost/work.hpp"
 #include "sim/program/arguments.hpp"
@@ -194,10 +195,17 @@ core::Picoseconds ActionCost::operator()(const Action& action, const Call& call)
     case ActionKind::optimizer: time = optimizer_time(action, call); break;
     case ActionKind::forward:
     case ActionKind::input_gradient:
-    case ActionKind::weight_gradient: time = operator_time(action); break;
+    case ActionKind::weight_gradient:
+      return core::to_picoseconds(operator_time(action) + launch_time(action));
     default: return core::to_picoseconds(transfer_time(action, call));
   }
   return core::to_picoseconds(time + machine_->launch);
+}
+
+core::Seconds ActionCost::launch_time(const Action& action) const {
+  if (!machine_->executor_kernels) return machine_->launch;
+  const std::int64_t kernels = launches(class_->operators[action.op], action.kind);
+  return machine_->launch * static_cast<double>(kernels);
 }
 
 core::Seconds ActionCost::product_time(const models::Operator& op, const Action& action) const {
@@ -268,7 +276,9 @@ core::Seconds ActionCost::attention_pass_time(const models::Operator& op,
     const core::Flops square = forward ? op.flops_forward : op.flops_input_gradient;
     // The causal kernel does half of the FLOPs it is given.
     const core::Flops flops = op.causal ? square : square * 2.0;
-    time = attention_time(flops * static_cast<double>(samples_), longest_reach(op), op.head_dim,
+    time = attention_time({.flops = flops * static_cast<double>(samples_),
+                           .seq_len = longest_reach(op), .head_dim = op.head_dim,
+                           .forward = forward},
                           type, bytes, *machine_);
   }
   return with_host(time, host, *machine_);
@@ -290,7 +300,18 @@ core::Seconds ActionCost::operator_time(const Action& action) const {
   if (action.kind == ActionKind::weight_gradient && machine_->accumulate_traffic > 0)
     time += memory_time(core::Bytes(op.parameter_elements), *machine_) *
             machine_->accumulate_traffic;
-  return time;
+  return time + bias_gradient_time(op, action);
+}
+
+// Of a product's bias, where a kernel of its own sums the gradient of the result.
+core::Seconds ActionCost::bias_gradient_time(const models::Operator& op,
+                                             const Action& action) const {
+  const bool product = op.kind == models::OpKind::linear || op.kind == models::OpKind::dense;
+  if (machine_->bias_gradient == 0 || action.kind != ActionKind::weight_gradient || !product ||
+      op.parameters.size() < 2)
+    return {};
+  const double elements = static_cast<double>(op.rows * samples_ * op.n);
+  return memory_time(core::Bytes(std::llround(elements * machine_->bias_gradient)), *machine_);
 }
 
 core::Seconds ActionCost::wide_time(const Action& action) const {
@@ -324,13 +345,17 @@ core::Seconds ActionCost::elementwise_time(const models::Operator& op,
   const core::DType type = buffer(action, static_cast<int>(typed)).type;
   const std::int64_t moved = forward ? op.elements_forward : op.elements_backward;
   const std::int64_t parameters = forward ? op.parameter_elements : 2 * op.parameter_elements;
+  // A gradient that is added to what is there reads that too.
+  const bool adds = machine_->executor_kernels && (action.flags & program::kAccumulate) != 0;
+  const std::int64_t added = adds ? op.rows * op.n : 0;
   const bool norm = op.kind == models::OpKind::rms_norm;
   if (machine_->gelu_in_product && op.kind == models::OpKind::gelu && core::bits(type) == 16 &&
       op.activation == models::Activation::gelu_tanh)
     return memory_time(core::bytes_of(op.rows * op.n * samples_, type), *machine_);
   const double traffic = traffic_of(op.kind, program_->mesh.tensor, *machine_);
   const core::Seconds time =
-      memory_time(core::bytes_of(moved * samples_ + parameters, type), *machine_) * traffic;
+      memory_time(core::bytes_of((moved + added) * samples_ + parameters, type), *machine_) *
+      traffic;
   return with_host(time, norm ? machine_->host.norm : machine_->host.elementwise, *machine_);
 }
 

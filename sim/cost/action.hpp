@@ -65,6 +65,8 @@ class ActionCost {
   std::int64_t elements(const program::Action& action, int arg, const program::Call& call) const;
   core::Bytes bytes(const program::Action& action, int arg, const program::Call& call) const;
   core::Seconds operator_time(const program::Action& action) const;
+  core::Seconds launch_time(const program::Action& action) const;
+  core::Seconds bias_gradient_time(const models::Operator& op, const program::Action& action) const;
   core::Seconds pass_time(const models::Operator& op, const program::Action& action) const;
   core::Seconds convolution_time(const models::Operator& op, const program::Action& action) const;
   core::Seconds product_time(const models::Operator& op, const program::Action& action) const;

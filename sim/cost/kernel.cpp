@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kTile = 128;
 constexpr std::int64_t kSplitK = 1024;      // shortest K slice worth a multiprocessor of its own
 constexpr double kShortSequence = 256;      // tokens at which attention runs at half rate
-constexpr double kNarrowHead = 0.85;
+constexpr std::int64_t kWideHead = 128;
 
 std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
@@ -55,14 +55,17 @@ core::Seconds gemm_time(const GemmShape& shape, core::DType type, const Machine&
   return gemm_time(shape, type, core::bytes_of(moved * shape.count, type), machine);
 }
 
-core::Seconds attention_time(core::Flops flops, std::int64_t seq_len, std::int64_t head_dim,
-                             core::DType type, core::Bytes bytes, const Machine& machine) {
-  const double s = static_cast<double>(seq_len);
+core::Seconds attention_time(const AttentionPass& pass, core::DType type, core::Bytes bytes,
+                             const Machine& machine) {
+  const double s = static_cast<double>(pass.seq_len);
   const bool vectors = type == core::DType::f32 && machine.attention_f32 > 0;
-  const double rate = vectors ? machine.attention_f32
-                              : machine.attention_efficiency * s / (s + kShortSequence) *
-                                    (head_dim < 128 ? kNarrowHead : 1.0);
-  const core::Flops causal = flops * 0.5;
+  const double efficiency = pass.forward ? machine.attention_forward : machine.attention_backward;
+  const double narrow = pass.head_dim >= kWideHead ? 1
+                        : pass.forward             ? machine.narrow_forward
+                                                   : machine.narrow_backward;
+  const double rate =
+      vectors ? machine.attention_f32 : efficiency * s / (s + kShortSequence) * narrow;
+  const core::Flops causal = pass.flops * 0.5;
   return std::max(causal / (peak_of(type, machine) * rate), memory_time(bytes, machine));
 }
 

@@ -34,10 +34,15 @@ core::Seconds gemm_time(const GemmShape& shape, core::DType type, core::Bytes mo
                         const Machine& machine);
 
 // Fused causal attention. flops: of the full square, of which the kernel does half. The rate is
-// P x attention efficiency x s / (s + 256), and 0.85 of it for heads narrower than 128 (fits of
-// published runs, hw_profiles/README.md).
-core::Seconds attention_time(core::Flops flops, std::int64_t seq_len, std::int64_t head_dim,
-                             core::DType type, core::Bytes bytes, const Machine& machine);
+// P x attention efficiency x s / (s + 256), and heads narrower than 128 reach a part of it. Both
+// were fitted to published runs (hw_profiles/README.md).
+struct AttentionPass {
+  core::Flops flops{};
+  std::int64_t seq_len = 0, head_dim = 0;
+  bool forward = true;
+};
+core::Seconds attention_time(const AttentionPass& pass, core::DType type, core::Bytes bytes,
+                             const Machine& machine);
 
 // Attention over stored scores: batched GEMMs of [rows, keys, head_dim], whose whole rectangle is
 // computed, and passes over heads x rows x keys scores; forward 2 GEMMs and a third of the passes,

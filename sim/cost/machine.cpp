@@ -1,6 +1,7 @@
 #include "sim/cost/machine.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "hw_profiles/mixed.hpp"
@@ -35,12 +36,39 @@ static constexpr double kVectorGemm = 0.9;
 static constexpr double kGptqOperators = 4.5 + 5 + 2 + 2 + 3, kGptqKernel = 0.5 + 2,
                         kGptqPace = 1.5;
 
-static double attention_efficiency(const hw_profiles::Profile& profile, const KernelUse& use) {
+static double published_attention(const hw_profiles::Profile& profile, const KernelUse& use) {
   const hw_profiles::Gpu& gpu = profile.gpu;
   const double flash2 = gpu.attention_flash2.value_or(gpu.attention_flash1.value_or(0));
   if (use.attention == "flash1") return gpu.attention_flash1.value_or(flash2);
   if (profile.framework.vendor_attention && gpu.attention_fused) return *gpu.attention_fused;
   return flash2;
+}
+
+static void set_attention(const hw_profiles::Profile& profile, const KernelUse& use,
+                          Machine& machine) {
+  const double published = published_attention(profile, use);
+  machine.attention_forward = machine.attention_backward = published;
+  if (!machine.executor_kernels || use.attention != "flash2") return;
+  machine.attention_forward = profile.native.attention_forward.value_or(published);
+  machine.attention_backward = profile.native.attention_backward.value_or(published);
+  machine.narrow_forward = profile.native.narrow_forward.value_or(machine.narrow_forward);
+  machine.narrow_backward = profile.native.narrow_backward.value_or(machine.narrow_backward);
+}
+
+// What products keep of their peak through whole steps. A sustained fraction above the best
+// measured one speaks of the sheet's clock, not of kernels. Of this executor it is stated for steps
+// of nothing but products. Other kernels draw little: where they have the rest of the step, the
+// power limit leaves products more by 1 / product_share, and power grows with the cube of the clock
+// (the voltage rises with it). On Hopper that is within 2.2 % of three measurements
+// (reports/measured/README.md).
+static double sustained(const hw_profiles::Profile& profile, bool executor_kernels,
+                        double product_share) {
+  const hw_profiles::Gpu& gpu = profile.gpu;
+  const double published = gpu.gemm_sustained.value_or(gpu.gemm_efficiency);
+  const bool own = executor_kernels && profile.native.gemm_sustained;
+  const double kept =
+      own ? *profile.native.gemm_sustained / std::cbrt(product_share) : published;
+  return std::min(kept, gpu.gemm_efficiency);
 }
 
 static void add_framework(const hw_profiles::Framework& f, const KernelUse& use, bool gpu,
@@ -83,6 +111,7 @@ static void add_framework(const hw_profiles::Framework& f, const KernelUse& use,
   machine.wide_gradients = f.wide_gradients && use.bf16;
   machine.gathers_logits = f.gathers_logits;
   machine.gelu_in_product = gpu && f.gelu_in_product.value_or(false);
+  machine.bias_gradient = gpu ? f.bias_gradient.value_or(0) : 0;
   machine.accumulate_traffic = f.accumulate_traffic.value_or(0);
   machine.activation_waits = f.activation_waits.value_or(1);
 }
@@ -94,9 +123,10 @@ static Machine machine_of_one_kind(const hw_profiles::Profile& profile, const Ke
   for (std::size_t i = 0; i < kTypes; ++i)
     machine.peak[i] = hw_profiles::peak(gpu, static_cast<core::DType>(i)).value_or(
         core::FlopsPerSecond{});
-  // A sustained fraction above the best measured one speaks of the sheet's clock, not of kernels.
-  machine.gemm_efficiency =
-      std::min(gpu.gemm_sustained.value_or(gpu.gemm_efficiency), gpu.gemm_efficiency);
+  machine.executor_kernels =
+      gpu.compute_capability && profile.framework.executor_kernels.value_or(false);
+  machine.product_share = use.product_share;
+  machine.gemm_efficiency = sustained(profile, machine.executor_kernels, use.product_share);
   // Products on vector units draw less power than tensor cores' and keep their clock: of what GEMMs
   // of the card keep, f32 keeps kVectorGemm of its peak.
   const bool vectors = gpu.compute_capability && machine.gemm_efficiency > 0;
@@ -109,7 +139,7 @@ static Machine machine_of_one_kind(const hw_profiles::Profile& profile, const Ke
   machine.gemm_efficiency_f8 = gpu.gemm_efficiency_f8.value_or(gpu.gemm_efficiency) * kept;
   machine.gemm_wave_loss = gpu.gemm_wave_loss.value_or(machine.gemm_wave_loss);
   machine.gemm_prologue_k = prologue(gpu);
-  machine.attention_efficiency = attention_efficiency(profile, use);
+  set_attention(profile, use, machine);
   machine.f8_gemms = use.fp8 && gpu.peak_f8.has_value() && !use.fp8_rowwise;
   if (use.fp8 && gpu.peak_f8) machine.f8_cast = use.fp8_rowwise ? kRowwiseCast : kTensorwiseCast;
   add_framework(profile.framework, use, gpu.compute_capability.has_value(), machine);

@@ -23,9 +23,12 @@ struct Machine {
   std::array<core::FlopsPerSecond, kTypes> peak{};
   double gemm_efficiency = 0;      // fraction kept by large GEMMs through whole steps
   double gemm_efficiency_f8 = 0;   // the same for f8 inputs
+  double product_share = 1;        // KernelUse's
   double gemm_wave_loss = 0.5;     // share of what a ragged last wave leaves idle that is lost
   double gemm_prologue_k = 0;      // K0: a GEMM loses K0 of its K loop to filling the pipeline
-  double attention_efficiency = 0; // of the 16-bit peak, causal FLOPs counted once
+  // Of the 16-bit peak, causal FLOPs counted once; of these, what heads narrower than 128 reach.
+  double attention_forward = 0, attention_backward = 0;
+  double narrow_forward = 0.85, narrow_backward = 0.85;
   int multiprocessors = 1;         // enabled ones: the width of a wave
   core::BytesPerSecond memory{};   // achieved, not nominal
   core::Seconds launch{};          // gap between two kernels of a replayed graph
@@ -58,6 +61,8 @@ struct Machine {
   bool wide_gradients = false;     // planner::stage::Policy
   bool gelu_in_product = false;    // of 16-bit operands
   double attention_f32 = 0;        // share of peak[f32]; 0: as of 16-bit operands
+  bool executor_kernels = false;   // hw_profiles::Framework; launches are sim/cost/launches.hpp's
+  double bias_gradient = 0;        // bytes for each element that a bias's own kernel sums
   double accumulate_traffic = 0;   // bytes of a gradient that is added up by a kernel of its own
   bool gathers_logits = false;     // each tensor rank computes the loss over all columns
   double exposed_tensor = 1;       // share of a tensor collective that its GEMM does not hide
@@ -87,6 +92,7 @@ struct KernelUse {
   bool bf16 = false, fp8 = false, fp8_rowwise = false;
   bool fused_norm = true, compile = false;
   std::string_view quantization = "none";  // of frozen matrices: what decodes them
+  double product_share = 1;            // of computing (planner/evaluate/product_share.hpp)
 };
 
 // The sustained GEMM fraction is used where the profile has one and never above the best measured;

@@ -332,7 +332,7 @@ TEST_CASE("C8: overlapped buckets expose less communication than the same bucket
   s.micro_batch = 8;
   const auto timed = [&](bool overlap) {
     s.overlap = overlap;
-    const cost::Machine machine = machine_for(*profile, job);
+    const cost::Machine machine = machine_for(*profile, job, spec);
     return step_time(lowered(spec, job, s), machine, resolve(spec, job, s).schedule);
   };
   const Time with = timed(true), without = timed(false);

@@ -118,7 +118,9 @@ class CudaBackend final : public Backend {
     std::size_t bytes = 0;
   };
   // A sum that has not been launched.
+  // name: of the operator, as all below.
   struct HeldSum {
+    const char* name = "";
     host::View y, a, b;
     std::int64_t elements = 0;
   };
@@ -126,11 +128,13 @@ class CudaBackend final : public Backend {
   struct HeldProduct {
     enum class Pass : std::uint8_t { none, forward, backward };
     Pass pass = Pass::none;
+    const char* name = "";
     host::View out, in, w, bias;       // backward: dx, dy
     host::LinearShape shape;
   };
   // Maxima of rows of logits that have not been launched; where `sums` is there, sums neither.
   struct HeldMax {
+    const char* name = "";
     host::View max, logits;
     host::LogitShape shape;
     host::View sums = {}, targets = {};

@@ -33,6 +33,18 @@ std::int64_t extent_of(std::int64_t elements, const host::View& v) {
 
 bool half(const host::View& v) { return core::bits(v.type) == 16; }
 
+// A kernel that was held back is shown in its own operator's range.
+class RangeOf {
+ public:
+  RangeOf(Api& api, const char* name) : api_(api) { api_.push_range(name); }
+  ~RangeOf() { api_.pop_range(); }
+  RangeOf(const RangeOf&) = delete;
+  RangeOf& operator=(const RangeOf&) = delete;
+
+ private:
+  Api& api_;
+};
+
 }  // namespace
 
 std::string GeluChoice::text() const {
@@ -72,6 +84,7 @@ void CudaBackend::launch_held_max() {
   if (!max_.max) return;
   const HeldMax m = std::exchange(max_, {});
   const Queue& q = lane(Stream::compute).queue;
+  const RangeOf range(api_, m.name);
   if (m.sums) return softmax_max_and_sum(q, m.max, m.sums, m.logits, m.targets, m.shape);
   softmax_max(q, m.max, m.logits, m.shape);
 }
@@ -85,7 +98,7 @@ bool CudaBackend::launch_with_held_max(const program::Action& action, const mode
   if (op.kind == models::OpKind::softmax_max) {
     launch_held();
     const Forward<ops::softmax_max> a(op, args);
-    max_ = {a["max"], a["logits"], logit_shape(op, rows, context)};
+    max_ = {op.name.c_str(), a["max"], a["logits"], logit_shape(op, rows, context)};
     return true;
   }
   if (!max_.max) return false;
@@ -110,6 +123,7 @@ bool CudaBackend::launch_with_held_max(const program::Action& action, const mode
 void CudaBackend::launch_held_sum() {
   if (held_.elements == 0) return;
   const HeldSum sum = std::exchange(held_, {});
+  const RangeOf range(api_, sum.name);
   add(lane(Stream::compute).queue, sum.y, sum.a, sum.b, sum.elements);
 }
 
@@ -122,7 +136,7 @@ bool CudaBackend::launch_with_held_sum(const program::Action& action, const mode
   if (op.kind == models::OpKind::add) {
     launch_held();
     const Forward<ops::add> a(op, args);
-    held_ = {a["y"], a["a"], a["b"], rows * op.n};
+    held_ = {op.name.c_str(), a["y"], a["a"], a["b"], rows * op.n};
     return true;
   }
   if (op.kind != models::OpKind::layer_norm || held_.elements != rows * op.n) return false;
@@ -149,6 +163,7 @@ void CudaBackend::launch_held_product() {
   if (product_.pass == Pass::none) return;
   const HeldProduct p = std::exchange(product_, {});
   const Queue& q = lane(Stream::compute).queue;
+  const RangeOf range(api_, p.name);
   if (p.pass == Pass::forward)
     linear(q, p.out, p.in, p.w, p.bias, p.shape, false);
   else
@@ -166,6 +181,7 @@ bool CudaBackend::hold_product(const program::Action& action, const models::Oper
   if (op.kind != models::OpKind::linear || !(forward || backward)) return false;
   HeldProduct p;
   p.pass = forward ? Pass::forward : Pass::backward;
+  p.name = op.name.c_str();
   p.shape = linear_shape(op, op.rows * context.samples);
   if (forward) {
     const Forward<ops::linear> a(op, args);

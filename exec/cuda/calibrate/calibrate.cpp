@@ -6,10 +6,9 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
-#include "core/random.hpp"
 #include "exec/cuda/backend/attention_choice.hpp"
+#include "exec/cuda/calibrate/bench.hpp"
 #include "exec/cuda/kernels/kernels.hpp"
-#include "exec/host/convert.hpp"
 #include "hw_profiles/load.hpp"
 #include "planner/evaluate/communicators.hpp"
 #include "sim/cost/kernel.hpp"
@@ -54,112 +53,11 @@ constexpr std::array<Shipped, 25> kShipped{{
     {"RTX A6000", "rtx-a6000"},
 }};
 
-// Calls between two waits: what a wait takes is little beside them.
-constexpr int kCalls = 20;
 constexpr int kInGraph = 100;          // kernels: about as many as two layers launch
 
-// Device memory of one point, full of random numbers of about 1: zeros would run faster.
-class Bench {
- public:
-  // workspace: that a rank of a plan has; how the library's attention is called depends on it.
-  Bench(Api& api, core::Bytes workspace)
-      : api_(api), pool_(api.create_pool()), stream_(api.create_stream(false)),
-        multiprocessors_(api.device().multiprocessors) {
-    const core::Random random(1, 0);
-    std::vector<float> values(kPattern);
-    random.fill_normal(0, 0.0, 1.0, values);
-    pinned_ = static_cast<std::byte*>(api.allocate_pinned(kPinned));
-    for (const DType t : {DType::bf16, DType::f32}) {
-      host::store(host::View{pinned_, t}, kPattern, values.data());
-      host::View& pattern = t == DType::bf16 ? bf16_ : f32_;
-      const std::size_t bytes = kPattern * static_cast<std::size_t>(core::bits(t)) / 8;
-      pattern = {api.allocate(pool_, bytes), t};
-      api.copy_in(pattern.data, pinned_, bytes, stream_);
-      api.synchronise(stream_);
-    }
-    workspace_bytes_ = std::max({api.product_workspace(), std::size_t{64} << 20,
-                                 static_cast<std::size_t>(workspace.value())});
-    workspace_ = static_cast<std::byte*>(api.allocate(pool_, workspace_bytes_));
-  }
-  ~Bench() {
-    for (GraphHandle g : graphs_) api_.destroy(g);
-    api_.destroy(stream_);
-    api_.release_pinned(pinned_);
-    api_.destroy(pool_);
-  }
-  Bench(const Bench&) = delete;
-  Bench& operator=(const Bench&) = delete;
-
-  Queue queue() const { return {api_, stream_, multiprocessors_, workspace_, workspace_bytes_}; }
-  void wait() const { api_.synchronise(stream_); }
-  std::byte* pinned() const { return pinned_; }
-  static constexpr std::size_t kPinned = std::size_t{16} << 20;
-
-  View real(std::int64_t n, DType type = DType::bf16) {
-    const View pattern = type == DType::bf16 ? bf16_ : f32_;
-    const auto each = static_cast<std::size_t>(core::bits(type)) / 8;
-    const std::size_t bytes = static_cast<std::size_t>(n) * each, whole = kPattern * each;
-    auto* const data =
-        static_cast<std::byte*>(api_.allocate(pool_, std::max<std::size_t>(bytes, 1)));
-    taken_.push_back(data);
-    for (std::size_t at = 0; at < bytes; at += whole)
-      api_.copy({.to = data + at,
-                 .from = static_cast<const std::byte*>(pattern.data),
-                 .width = std::min(whole, bytes - at)},
-                stream_);
-    wait();
-    return {data, type};
-  }
-  // What `work` gives the stream, kept to be launched as one.
-  GraphHandle kept(const std::function<void(const Queue&)>& work) {
-    api_.begin_capture(stream_);
-    try {
-      work(queue());
-    } catch (...) {
-      api_.abandon_capture(stream_);
-      throw;
-    }
-    return graphs_.emplace_back(api_.end_capture(stream_));
-  }
-  void give_back() {
-    for (GraphHandle g : graphs_) api_.destroy(g);
-    graphs_.clear();
-    for (void* data : taken_) api_.release(pool_, data);
-    taken_.clear();
-  }
-
- private:
-  static constexpr std::size_t kPattern = std::size_t{1} << 20;
-  Api& api_;
-  PoolHandle pool_;
-  StreamHandle stream_;
-  int multiprocessors_;
-  std::byte* pinned_ = nullptr;
-  std::byte* workspace_ = nullptr;
-  std::size_t workspace_bytes_ = 0;
-  View bf16_, f32_;
-  std::vector<void*> taken_;
-  std::vector<GraphHandle> graphs_;
-};
-
-using Call = std::function<void(const Queue&)>;
-
-// Seconds of one call; buffers live as long as the point.
-double timed(PointBook& book, Bench& bench, const std::string& name,
-             const std::function<Call()>& make) {
-  const auto body = [&](int) -> std::function<void()> {
-    const Call call = make();
-    call(bench.queue());               // heuristics are asked, kernels are loaded
-    bench.wait();
-    return [&bench, call] {
-      for (int i = 0; i < kCalls; ++i) call(bench.queue());
-      bench.wait();
-    };
-  };
-  const double seconds = book.measure(name, body).median / kCalls;
-  bench.give_back();
-  return seconds;
-}
+// Fields that say what products keep: of other frameworks, and of this executor.
+constexpr std::array kProductFields{"gpu.gemm_efficiency", "gpu.gemm_sustained",
+                                    "native.gemm_sustained"};
 
 class GpuCalibrator {
  public:
@@ -203,15 +101,14 @@ class GpuCalibrator {
         for (const auto& [n, k] : {std::pair{3 * hidden, hidden}, std::pair{hidden, 4 * hidden}})
           rows.push_back({m, n, k, product(m, n, k)});
     // What steps keep of the best product is measured too: each point lasts half a second.
-    set("gpu.gemm_efficiency", "1", "for comparison");
-    set("gpu.gemm_sustained", "1", "for comparison");
+    for (const char* const field : kProductFields) set(field, "1", "for comparison");
     const cost::Machine whole = cost::make_machine(profile_, {});
     std::vector<double> perfect, measured;
     for (const ProductRow& r : rows) {
       perfect.push_back(cost::gemm_time({r.m, r.n, r.k}, DType::bf16, whole).value());
       measured.push_back(r.seconds);
     }
-    for (const char* const field : {"gpu.gemm_efficiency", "gpu.gemm_sustained"})
+    for (const char* const field : kProductFields)
       set_efficiency(field, perfect, measured,
                      fmt::format("{} products in bf16, random data", rows.size()));
     const cost::Machine made = cost::make_machine(profile_, {});
@@ -261,9 +158,14 @@ class GpuCalibrator {
 
   // Of the kernels that runs take by default: the library's where it is installed.
   void attention() {
-    set("gpu.attention_flash2", "1", "for comparison");
+    for (const char* const field : {"gpu.attention_flash2", "native.attention_forward",
+                                    "native.attention_backward"})
+      set(field, "1", "for comparison");
+    for (const char* const field : {"native.narrow_forward", "native.narrow_backward"})
+      set(field, fmt::format("{}", cost::Machine{}.narrow_forward), "for comparison");
     const cost::Machine whole = cost::make_machine(profile_, {});
     std::vector<double> perfect, measured;
+    Rates forward, backward;
     for (const std::int64_t d : sizes({64, 128}))
       for (const std::int64_t seq : sizes({512, 1024, 2048})) {
         const std::int64_t heads = small_ ? 1 : 12, samples = small_ ? 1 : 8192 / seq;
@@ -273,15 +175,38 @@ class GpuCalibrator {
         // backward five (models/operators_transformer.cpp).
         const double square = 4.0 * static_cast<double>(out) * static_cast<double>(seq);
         const auto of = [&](double products, std::int64_t tensors) {
-          return cost::attention_time(core::Flops(products / 2 * square), seq, d, DType::bf16,
-                                      core::Bytes(2 * tensors * out), whole).value();
+          return cost::attention_time({.flops = core::Flops(products / 2 * square), .seq_len = seq,
+                                       .head_dim = d},
+                                      DType::bf16, core::Bytes(2 * tensors * out), whole).value();
         };
+        const double seconds[] = {attention_pass(s, out, false), attention_pass(s, out, true)};
         perfect.push_back(of(2, 4) + of(5, 8));
-        measured.push_back(attention_pass(s, out, false) + attention_pass(s, out, true));
+        measured.push_back(seconds[0] + seconds[1]);
+        const bool narrow = d < 128;
+        forward.add(narrow, of(2, 4) / seconds[0]);
+        backward.add(narrow, of(5, 8) / seconds[1]);
       }
     set_efficiency("gpu.attention_flash2", perfect, measured,
                    fmt::format("{} shapes in bf16, forward and backward: {}", perfect.size(),
                                attention_.name()));
+    set_attention("native.attention_forward", "native.narrow_forward", forward);
+    set_attention("native.attention_backward", "native.narrow_backward", backward);
+  }
+  // Of what a machine of efficiency 1 would take, over what was measured, by width of the heads.
+  struct Rates {
+    double sum[2] = {};
+    int count[2] = {};
+    void add(bool narrow, double rate) { sum[narrow] += rate, ++count[narrow]; }
+    double mean(bool narrow) const { return count[narrow] > 0 ? sum[narrow] / count[narrow] : 0; }
+  };
+  void set_attention(const char* rate, const char* narrow, const Rates& found) {
+    const std::string how = fmt::format("{} and {} shapes in bf16, heads of 128 and narrower: {}",
+                                        found.count[0], found.count[1], attention_.name());
+    const double wide = found.count[0] > 0 ? found.mean(false) : found.mean(true);
+    const double kept = std::clamp(wide, 0.001, 1.0);
+    set(rate, fmt::format("{:.4f}", kept), how);
+    set(narrow, fmt::format("{:.4f}", cost::Machine{}.narrow_forward * found.mean(true) / kept),
+        how);
   }
   double attention_pass(const host::AttentionShape& s, std::int64_t out, bool backward) {
     const std::string name = fmt::format("attention of {} tokens, heads of {}, {}", s.seq,

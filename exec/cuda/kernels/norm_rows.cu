@@ -17,27 +17,30 @@ constexpr int kMostWarps = 16;         // of a row
 // The most packs of a row that a thread has. A gradient also needs registers for its sums.
 constexpr int kForwardPacks = 3, kGradientPacks = 2;
 
-// How rows are spread over the warps of a block.
+// How rows are spread over the warps of a block. A row has 2^shift warps: kernels divide by it.
 struct Spread {
-  int warps = 0, packs = 0;            // of a row, of a thread; 0: it does not fit
-  int groups() const { return warps < kWarps ? kWarps / warps : 1; }  // rows of a block at once
-  Extent block() const { return {static_cast<unsigned>(32 * warps * groups())}; }
+  int shift = 0, packs = 0;            // of a row, of a thread; packs 0: it does not fit
+  int warps() const { return 1 << shift; }
+  int groups() const { return warps() < kWarps ? kWarps / warps() : 1; }  // rows of a block
+  Extent block() const { return {static_cast<unsigned>(32 * warps() * groups())}; }
 };
 template <class A>
 Spread spread(int64_t n, int most_packs) {
-  for (int warps = 1; warps <= kMostWarps; warps *= 2)
+  for (int shift = 0; 1 << shift <= kMostWarps; ++shift)
     for (int packs = kGradientPacks; packs <= most_packs; ++packs)
-      if (n <= int64_t{32} * warps * packs * Pack<A>::kSize) return {warps, packs};
+      if (n <= int64_t{32} * (1 << shift) * packs * Pack<A>::kSize) return {shift, packs};
   return {};
 }
 
 // The row of this thread among those that a block has at once, and its place in the row.
 struct Place {
-  int group, thread, threads;
-  PLANNER_DEVICE explicit Place(int warps)
-      : group(static_cast<int>(threadIdx.x) / (32 * warps)),
-        thread(static_cast<int>(threadIdx.x) % (32 * warps)),
-        threads(32 * warps) {}
+  int group, thread, threads, shift;
+  PLANNER_DEVICE explicit Place(int row_shift)
+      : group(static_cast<int>(threadIdx.x >> (5 + row_shift))),
+        thread(static_cast<int>(threadIdx.x & ((32U << row_shift) - 1))),
+        threads(32 << row_shift),
+        shift(row_shift) {}
+  PLANNER_DEVICE int groups() const { return static_cast<int>(blockDim.x >> (5 + shift)); }
   // First element of the thread's p-th pack.
   template <class A>
   PLANNER_DEVICE int element(int p) const { return (p * threads + thread) * Pack<A>::kSize; }
@@ -45,12 +48,12 @@ struct Place {
 
 // Sums over the warps of a row, on all of its threads. Every thread of the block comes here.
 template <class T, int kSums>
-PLANNER_DEVICE void over_row(T (&sums)[kSums], int warps) {
+PLANNER_DEVICE void over_row(T (&sums)[kSums], int shift) {
   PLANNER_UNROLL
   for (int s = 0; s < kSums; ++s) sums[s] = over_warp(sums[s], Plus{});
-  if (warps == 1) return;
+  if (shift == 0) return;
   __shared__ T of_warp[kMostWarps][kSums];
-  const int warp = static_cast<int>(threadIdx.x) / 32, first = warp / warps * warps;
+  const int warp = static_cast<int>(threadIdx.x) / 32, first = warp >> shift << shift;
   __syncthreads();                     // sums before may still be read
   if (threadIdx.x % 32 == 0) {
     PLANNER_UNROLL
@@ -60,7 +63,7 @@ PLANNER_DEVICE void over_row(T (&sums)[kSums], int warps) {
   PLANNER_UNROLL
   for (int s = 0; s < kSums; ++s) {
     sums[s] = of_warp[first][s];
-    for (int w = 1; w < warps; ++w) sums[s] += of_warp[first + w][s];
+    for (int w = 1; w < 1 << shift; ++w) sums[s] += of_warp[first + w][s];
   }
 }
 
@@ -104,11 +107,11 @@ PLANNER_DEVICE void keep_raw(Words& words) {
 template <class A, bool kCentred, bool kAdds, int kPacks>
 __global__ __launch_bounds__(32 * kMostWarps) void rows_forward(
     A* y, Compute<A>* mean, Compute<A>* rstd, A* x, const A* a, const A* b, const A* gamma0,
-    const A* gamma1, const A* beta, NormRows rows, Compute<A> epsilon, int warps) {
+    const A* gamma1, const A* beta, NormRows rows, Compute<A> epsilon, int shift) {
   using T = Compute<A>;
   constexpr int kSize = Pack<A>::kSize;
-  const Place own(warps);
-  const int groups = static_cast<int>(blockDim.x) / own.threads, n = static_cast<int>(rows.n);
+  const Place own(shift);
+  const int groups = own.groups(), n = static_cast<int>(rows.n);
   const int64_t row = static_cast<int64_t>(blockIdx.x) * groups + own.group;
   const bool there = row < rows.count;
   const int64_t at = there ? rows.offset(row) : 0;
@@ -141,7 +144,7 @@ __global__ __launch_bounds__(32 * kMostWarps) void rows_forward(
     PLANNER_UNROLL
     for (int j = 0; j < kSize; ++j) sum[0] += v[j];
   }
-  if constexpr (kCentred) over_row(sum, warps);
+  if constexpr (kCentred) over_row(sum, shift);
   const T centre = kCentred ? sum[0] / static_cast<T>(n) : T(0);
   T squares[1] = {T(0)};
   PLANNER_UNROLL
@@ -152,7 +155,7 @@ __global__ __launch_bounds__(32 * kMostWarps) void rows_forward(
     PLANNER_UNROLL
     for (int j = 0; j < kSize; ++j) squares[0] += (v[j] - centre) * (v[j] - centre);
   }
-  over_row(squares, warps);
+  over_row(squares, shift);
   if (!there) return;
   const T scale = T(1) / root_of(squares[0] / static_cast<T>(n) + epsilon);
   if (own.thread == 0) {
@@ -235,12 +238,12 @@ PLANNER_DEVICE void hold(Held<A>& held, const A* dy, const A* x, const Compute<A
 template <class A, bool kCentred, int kSums>
 __global__ __launch_bounds__(32 * kMostWarps, 1) void rows_gradient(
     A* dx, const A* dy, const A* x, const A* gamma0, const A* gamma1, const Compute<A>* mean,
-    const Compute<A>* rstd, NormRows rows, bool accumulate, Compute<A>* partial, int warps) {
+    const Compute<A>* rstd, NormRows rows, bool accumulate, Compute<A>* partial, int shift) {
   using T = Compute<A>;
   constexpr int kSize = Pack<A>::kSize, kKept = kSums > 0 ? kSums : 1;
   PLANNER_SHARED(T, shared);
-  const Place own(warps);
-  const int groups = static_cast<int>(blockDim.x) / own.threads, n = static_cast<int>(rows.n);
+  const Place own(shift);
+  const int groups = own.groups(), n = static_cast<int>(rows.n);
   const int64_t blocks = gridDim.x, each = (rows.count + blocks - 1) / blocks;
   const int64_t first = blockIdx.x * each, last = smaller(first + each, rows.count);
   // Sums are of plain rows, with one gamma.
@@ -288,7 +291,7 @@ __global__ __launch_bounds__(32 * kMostWarps, 1) void rows_gradient(
       }
       keep_raw(held.dy[p]), keep_raw(held.x[p]);
     }
-    over_row(means, warps);
+    over_row(means, shift);
     const T a = kCentred ? means[0] / static_cast<T>(n) : T(0), b = means[1] / static_cast<T>(n);
     if (!there) continue;
     PLANNER_UNROLL
@@ -328,7 +331,7 @@ void launch_forward(const Queue& q, const char* name, const NormViews& v, const 
     launch(q, name, {blocks_of(rows.count, by.groups())}, by.block(), 0, kernel, typed<A>(v.y),
            typed<T>(v.mean), typed<T>(v.rstd), typed<A>(v.x), typed<A>(v.a), typed<A>(v.b),
            typed<A>(v.gamma0), typed<A>(v.gamma1), typed<A>(v.beta), rows,
-           static_cast<T>(epsilon), by.warps);
+           static_cast<T>(epsilon), by.shift);
   };
   if (by.packs == kForwardPacks) with(rows_forward<A, kCentred, kAdds, kForwardPacks>);
   else with(rows_forward<A, kCentred, kAdds, kGradientPacks>);
@@ -346,7 +349,7 @@ void launch_gradient(const Queue& q, const char* name, const NormGradients& v,
   launch(q, name, {static_cast<unsigned>(strips)}, by.block(), shared,
          rows_gradient<A, kCentred, kSums>, typed<A>(v.dx), typed<A>(v.dy), typed<A>(v.x),
          typed<A>(v.gamma0), typed<A>(v.gamma1), typed<T>(v.mean), typed<T>(v.rstd), rows,
-         accumulate, partial, by.warps);
+         accumulate, partial, by.shift);
   if constexpr (kSums > 0) {
     Targets<kSums> targets{};
     targets.of[0] = real(v.dgamma);
@@ -364,7 +367,7 @@ bool norm_of_rows(const Queue& q, const char* name, const NormViews& v, const No
   with_type(one_type(v.y, v.x, v.gamma0, v.gamma1, v.a, v.b, v.beta), [&]<class A>() {
     check_statistics(v.x.type, v.rstd);
     const Spread by = spread<A>(rows.n, kForwardPacks);
-    if (by.warps == 0 || rows.count == 0 ||
+    if (by.packs == 0 || rows.count == 0 ||
         !in_packs(rows, Pack<A>::kSize, v.y, v.x, v.gamma0, v.gamma1, v.a, v.b, v.beta))
       return;
     launched = true;
@@ -381,7 +384,7 @@ bool norm_gradients_of_rows(const Queue& q, const char* name, const NormGradient
   with_type(one_type(v.dx, v.dy, v.x, v.gamma0, v.gamma1), [&]<class A>() {
     check_statistics(v.x.type, v.rstd);
     const Spread by = spread<A>(rows.n, kGradientPacks);
-    if (by.warps == 0 || rows.count == 0 ||
+    if (by.packs == 0 || rows.count == 0 ||
         !in_packs(rows, Pack<A>::kSize, v.dx, v.dy, v.x, v.gamma0, v.gamma1))
       return;
     launched = true;

@@ -13,10 +13,13 @@ namespace exec::cuda {
 struct NormRows {
   int64_t count, n;
   int64_t columns, normed, first;
+  // Without the two divisions of 64 bits, some 200 instructions, where there are no heads.
   PLANNER_DEVICE int64_t offset(int64_t row) const {
-    return row / normed * columns + row % normed * n;
+    return normed == 1 ? row * columns : row / normed * columns + row % normed * n;
   }
-  PLANNER_DEVICE int which(int64_t row) const { return row % normed < first ? 0 : 1; }
+  PLANNER_DEVICE int which(int64_t row) const {
+    return (normed == 1 ? 0 : row % normed) < first ? 0 : 1;
+  }
 };
 
 // What a norm reads and writes. mean, beta: null where it is not centred; a, b: x = a + b first.

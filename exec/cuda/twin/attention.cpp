@@ -165,7 +165,7 @@ OpenedAttention Twin::open_attention() {
   };
   const auto give = [this](StreamHandle stream, std::function<void()> work) {
     const std::scoped_lock lock(state_->mutex);
-    ++state_->launched["library_attention"];
+    state_->count("library_attention");
     state_->give(stream, {std::move(work)});
   };
   try {

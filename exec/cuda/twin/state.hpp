@@ -123,6 +123,10 @@ struct Twin::State {
   bool any_meeting() const;
   // All that is left waits for others: says so to them, and gives them a moment.
   void await_others(std::unique_lock<std::mutex>& lock, const std::function<void()>& look);
+  void count(const char* kernel) {
+    ++launched[kernel];
+    ++launched_within[ranges.empty() ? "" : ranges.back()];
+  }
   StreamHandle new_stream() {
     streams.push_back(new StreamOf);
     streams.back()->device = this;
@@ -131,6 +135,7 @@ struct Twin::State {
 
   PoolOf library;                      // what a fake of a library took for its caller
   inline static thread_local State* bound = nullptr;  // the device of this thread
+  inline static thread_local std::vector<std::string> ranges;  // that this thread is in
 
   // Named here so that every binary with a twin has it to export.
   void (*const way_in)(void*, const planner_twin_meeting*) = &planner_twin_meet;
@@ -151,7 +156,7 @@ struct Twin::State {
   bool recording = false;
   DeviceRecords records;
   std::map<std::string, std::pair<int, FailureKind>> faults;
-  std::map<std::string, std::int64_t> launched;
+  std::map<std::string, std::int64_t> launched, launched_within;
   ProductChoices* choices = nullptr;
   std::int64_t graph_launches = 0;
 };

@@ -134,6 +134,14 @@ std::map<std::string, std::int64_t> Twin::launches() const {
   return state_->launched;
 }
 
+std::map<std::string, std::int64_t> Twin::launches_within() const {
+  const std::scoped_lock lock(state_->mutex);
+  return state_->launched_within;
+}
+
+void Twin::push_range(const char* name) { State::ranges.emplace_back(name); }
+void Twin::pop_range() { State::ranges.pop_back(); }
+
 std::size_t Twin::pending() const {
   const std::scoped_lock lock(state_->mutex);
   std::size_t n = 0;
@@ -316,7 +324,7 @@ void Twin::launch(const Launch& l, StreamHandle stream) {
   PLANNER_CHECK(l.grid.x > 0 && l.grid.y > 0 && l.grid.z > 0, "a GPU refuses an empty grid");
   PLANNER_CHECK(l.grid.y <= 65535 && l.grid.z <= 65535, "grids of a GPU are that narrow");
   PLANNER_CHECK(l.shared <= std::size_t{227} << 10, "more shared memory than a GPU has");
-  ++state_->launched[l.name];
+  state_->count(l.name);
   state_->doing = l.name;
   const auto index = [](const Extent& e) { return emulate::Index{e.x, e.y, e.z}; };
   state_->give(stream, {[l, index] {
@@ -336,6 +344,7 @@ void Twin::multiply(const host::MixedGemm& product, void*, StreamHandle stream) 
   const std::scoped_lock lock(state_->mutex);
   state_->called("multiply");
   state_->choose(product, 0, nullptr);
+  state_->count("product");
   check_beside(product.bias);
   state_->give(stream, {[product] { compute_product(product); }});
 }
@@ -348,7 +357,7 @@ bool Twin::multiply_gelu(const host::MixedGemm& product, const host::View& befor
   check_beside(before);
   if (product.n % 8 != 0) return false;
   state_->choose(product, gradient ? 2 : 1, before.data);
-  ++state_->launched[gradient ? "product_gelu_gradient" : "product_gelu"];
+  state_->count(gradient ? "product_gelu_gradient" : "product_gelu");
   state_->give(stream, {[product, before, gradient] {
                           const auto n = static_cast<std::size_t>(product.m * product.n);
                           std::vector<float> sums(n), kept(n);

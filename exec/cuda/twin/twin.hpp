@@ -30,8 +30,10 @@ class Twin final : public Api {
   // "open_activity" (absent), "start_activity" (it refuses).
   // FailureKind::device: every later call fails as well.
   void fail(const std::string& call, int nth, FailureKind kind);
-  // How often each kernel was launched.
+  // How often each kernel was launched, products and the library's calls too; and how many kernels
+  // in the innermost range of each name (push_range), empty: in none.
   std::map<std::string, std::int64_t> launches() const;
+  std::map<std::string, std::int64_t> launches_within() const;
   // How often kept work was launched.
   std::int64_t graph_launches() const;
   // Work that was given and not yet run; memory, streams and events that were not given back.
@@ -84,6 +86,8 @@ class Twin final : public Api {
   void abandon_capture(StreamHandle origin) noexcept override;
   void launch(GraphHandle graph, StreamHandle stream) override;
   void destroy(GraphHandle graph) noexcept override;
+  void push_range(const char* name) override;
+  void pop_range() override;
 
   struct State;
 

@@ -124,6 +124,62 @@ TEST_CASE("a GELU that its product computes costs the time of moving one tensor 
   CHECK(f.seconds(forward) == Approx(2 * tensor + launch).epsilon(1e-4));
 }
 
+TEST_CASE("a bias's gradient, launches and what is added to cost time where kernels are our own") {
+  Fixture f;
+  models::Operator& linear = f.rank.operators[0];
+  models::Operator& norm = f.rank.operators[1];
+  norm.rows = 64, norm.n = 512, norm.elements_backward = 3 * 64 * 512;
+  norm.flops_weight_gradient = core::Flops(1);
+  linear.parameters = {0};
+  const Action weights = f.action(ActionKind::weight_gradient, 0, 0, 1);
+  const double alone = f.seconds(weights);
+  Action gradient = f.action(ActionKind::input_gradient, 1, 0, 1);
+  const double written = f.seconds(gradient);
+  gradient.flags |= program::kAccumulate;
+  CHECK(f.seconds(gradient) == written);  // other frameworks' rates have it
+  f.machine.executor_kernels = true;
+  f.machine.bias_gradient = 3;
+  CHECK(f.seconds(weights) == alone);
+  linear.parameters = {0, 1};
+  // 3 bytes of 2 x 64 x 1024 elements, and two launches more.
+  CHECK(f.seconds(weights) == Approx(alone + 3.0 * 2 * 64 * 1024 / 1e12 + 2e-6).epsilon(1e-6));
+  // It reads 2 x 64 x 512 elements of 2 bytes more, and adds up the strips of its sums.
+  CHECK(f.seconds(gradient) == Approx(written + 2.0 * 2 * 64 * 512 / 1e12 + 1e-6).epsilon(1e-6));
+  norm.flops_weight_gradient = core::Flops(0);
+  CHECK(f.seconds(gradient) == Approx(written + 2.0 * 2 * 64 * 512 / 1e12).epsilon(1e-6));
+}
+
+TEST_CASE("what this executor was measured at on a card holds for its own kernels there") {
+  hw_profiles::Profile p = hw_profiles::find_profile("h200-sxm-141g").value();
+  p.native.gemm_sustained = 0.7;
+  p.native.attention_forward = 0.6, p.native.narrow_forward = 0.5;
+  p.native.attention_backward = 0.2, p.native.narrow_backward = 1.5;
+  const Machine own = make_machine(p, {});
+  CHECK(own.gemm_efficiency == 0.7);
+  CHECK(own.attention_forward == 0.6);
+  CHECK(own.attention_backward == 0.2);
+  CHECK(own.narrow_forward == 0.5);
+  CHECK(own.narrow_backward == 1.5);
+  // Where half of the time is other kernels', the power limit allows a clock of 2^(1/3), as far as
+  // any product was ever measured.
+  p.native.gemm_sustained = 0.6;
+  CHECK(make_machine(p, {.product_share = 0.5}).gemm_efficiency == Approx(0.6 * 1.259921));
+  CHECK(make_machine(p, {.product_share = 0.2}).gemm_efficiency == p.gpu.gemm_efficiency);
+  p.framework.executor_kernels = false;
+  const Machine other = make_machine(p, {});
+  CHECK(other.gemm_efficiency == p.gpu.gemm_sustained);
+  CHECK(make_machine(p, {.product_share = 0.5}).gemm_efficiency == p.gpu.gemm_sustained);
+  CHECK(other.attention_forward == p.gpu.attention_flash2);
+  CHECK(other.attention_backward == p.gpu.attention_flash2);
+  CHECK(other.narrow_forward == 0.85);
+  // A card that nobody measured has the published rates.
+  hw_profiles::Profile unmeasured = hw_profiles::find_profile("a100-sxm-80g").value();
+  CHECK(make_machine(unmeasured, {}).executor_kernels);
+  CHECK(make_machine(unmeasured, {}).gemm_efficiency == unmeasured.gpu.gemm_sustained);
+  // The host has kernels of its own.
+  CHECK_FALSE(make_machine(hw_profiles::find_profile("host").value(), {}).executor_kernels);
+}
+
 TEST_CASE("a kernel lasts at least what its host takes to issue it, and more where both blend") {
   Fixture f;
   const Action norm = f.action(ActionKind::forward, 1, 0, 1);

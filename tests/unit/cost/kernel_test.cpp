@@ -38,17 +38,28 @@ TEST_CASE("a thin GEMM is bound by memory") {
 
 TEST_CASE("attention halves the square and grows into its rate with the sequence") {
   // 1e12 / 2 at 100e12 x 0.5 x 256/512 = 25e12: 20 ms.
-  CHECK(attention_time(core::Flops{1e12}, 256, 128, DType::bf16, core::Bytes{0}, round_machine())
+  CHECK(attention_time({core::Flops{1e12}, 256, 128}, DType::bf16, core::Bytes{0}, round_machine())
             .value() == Approx(2e-2));
   // Heads of 64: 0.85 of that rate.
-  CHECK(attention_time(core::Flops{1e12}, 256, 64, DType::bf16, core::Bytes{0}, round_machine())
+  CHECK(attention_time({core::Flops{1e12}, 256, 64}, DType::bf16, core::Bytes{0}, round_machine())
             .value() == Approx(2e-2 / 0.85));
+  // Each pass has its rate, and its part of that for narrow heads.
+  Machine apart = round_machine();
+  apart.attention_backward = 0.25, apart.narrow_backward = 1.5;
+  const auto pass = [&](std::int64_t head_dim, bool forward) {
+    return attention_time({core::Flops{1e12}, 256, head_dim, forward}, DType::bf16, core::Bytes{0},
+                          apart).value();
+  };
+  CHECK(pass(128, true) == Approx(2e-2));
+  CHECK(pass(128, false) == Approx(4e-2));
+  CHECK(pass(64, true) == Approx(2e-2 / 0.85));
+  CHECK(pass(64, false) == Approx(4e-2 / 1.5));
   // In f32 without tensor cores: a share of its own of the peak, whatever the shape.
   Machine vectors = round_machine();
   vectors.attention_f32 = 0.05;
-  CHECK(attention_time(core::Flops{1e12}, 256, 64, DType::f32, core::Bytes{0}, vectors).value() ==
+  CHECK(attention_time({core::Flops{1e12}, 256, 64}, DType::f32, core::Bytes{0}, vectors).value() ==
         Approx(0.5e12 / 5e12));
-  CHECK(attention_time(core::Flops{1e12}, 256, 128, DType::bf16, core::Bytes{0}, vectors)
+  CHECK(attention_time({core::Flops{1e12}, 256, 128}, DType::bf16, core::Bytes{0}, vectors)
             .value() == Approx(2e-2));
 }
 

@@ -9,7 +9,7 @@ inline cost::Machine round_machine() {
   m.gemm_efficiency = 0.5;
   m.gemm_efficiency_f8 = 0.5;
   m.gemm_prologue_k = 0;
-  m.attention_efficiency = 0.5;
+  m.attention_forward = m.attention_backward = 0.5;
   m.multiprocessors = 64;
   m.memory = core::BytesPerSecond{1e12};
   m.launch = core::Seconds{1e-6};

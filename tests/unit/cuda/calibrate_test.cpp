@@ -39,6 +39,17 @@ TEST_CASE("a calibration goes on from its book, and its profile is one that plan
   CHECK(hw_profiles::profile_from_json_text(text, "profile").ok());
   CHECK(text == hw_profiles::to_json_text(again->profile));
   CHECK(text.find("planner calibrate on twin") != std::string::npos);
+  // All that says what this executor's products and attention reach is this device's.
+  for (const char* field : {"gpu.gemm_sustained", "native.gemm_sustained", "gpu.attention_flash2",
+                            "native.attention_forward", "native.attention_backward",
+                            "native.narrow_forward", "native.narrow_backward"}) {
+    INFO(field);
+    const hw_profiles::Sourced* found = first->profile.lookup(field);
+    REQUIRE(found != nullptr);
+    CHECK(found->source.starts_with("planner calibrate on twin"));
+    CHECK(found->source.find("for comparison") == std::string::npos);
+  }
+  CHECK(first->profile.native.gemm_sustained == first->profile.gpu.gemm_sustained);
   std::filesystem::remove(file);
 }
 

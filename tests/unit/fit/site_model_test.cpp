@@ -172,7 +172,8 @@ TEST_CASE("slopes are those of predictions with the part slower, and add up to t
     const auto ready = predictor.prepare(row);
     REQUIRE(ready.ok());
     const planner::SiteSlopes slopes = planner::site_slopes(
-        ready->program, planner::site_machines(ready->question.profile, ready->question.job),
+        ready->program, planner::site_machines(ready->question.profile, ready->question.job,
+                                                ready->question.machine.product_share),
         ready->strategy.schedule);
     CHECK(std::abs(slopes[0] + slopes[1] + slopes[2] - 1) < 0.05);
     hw_profiles::SiteFile slower;

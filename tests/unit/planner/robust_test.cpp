@@ -46,7 +46,7 @@ Played robust_program(std::vector<const char*> pins, std::int64_t gpus = 16) {
   program::Program program =
       planner::lower(*graph, plan.job, s,
                      planner::stage::policy_of(plan.job, plan.profile.framework));
-  const cost::Machine machine = planner::machine_for(plan.profile, plan.job);
+  const cost::Machine machine = planner::machine_for(plan.profile, plan.job, plan.model);
   return {std::move(plan), std::move(program), machine};
 }
 

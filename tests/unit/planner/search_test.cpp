@@ -228,7 +228,7 @@ TEST_CASE("1F1B's bubble is a slot of every other stage") {
   const Strategy& s = plan.chosen->strategy;
   const auto graph = models::build_graph(plan.model, graph_options(plan.job, s)).value();
   const program::Program program = lower(graph, plan.job, s, {});
-  const cost::Machine machine = machine_for(plan.profile, plan.job);
+  const cost::Machine machine = machine_for(plan.profile, plan.job, plan.model);
   const std::int64_t first = class_time(program, program.classes[0], machine).period;
   const std::int64_t last = class_time(program, program.classes[1], machine).period;
   REQUIRE(first < last);               // the head makes the last stage the critical one
@@ -331,7 +331,7 @@ namespace {
 // Step of the plan with these pins, and its stages.
 std::pair<double, std::vector<std::int64_t>> divided(const std::string& model, std::int64_t gpus,
                                                      std::initializer_list<std::string_view> pins) {
-  const Plan plan = pinned_plan(question(model, gpus, "h100-sxm-80g"), pins);
+  const Plan plan = pinned_plan(question(model, gpus, "a100-sxm-80g"), pins);
   REQUIRE(plan.chosen);
   return {plan.chosen->time.step.value(), plan.chosen->strategy.stages};
 }

@@ -1,0 +1,60 @@
+#include "sim/cost/launches.hpp"
+
+namespace cost {
+namespace {
+
+using models::OpKind;
+using models::Operator;
+
+// A sum over rows is made in strips, which a second kernel adds up.
+constexpr std::int64_t kColumnSums = 2;
+
+// Whether its parameters are trained.
+bool trains(const Operator& op) { return op.flops_weight_gradient.value() > 0; }
+std::int64_t activations(const Operator& op) {
+  return op.activation == models::Activation::identity ? 0 : 1;
+}
+
+std::int64_t forward(const Operator& op) {
+  switch (op.kind) {
+    case OpKind::qk_norm: return 2;                 // the values pass by
+    case OpKind::lora_up: return op.groups;
+    case OpKind::dense: return 1 + activations(op);
+    case OpKind::cross_entropy: return 2;           // gradients of the logits; the loss
+    default: return 1;
+  }
+}
+
+std::int64_t input_gradient(const Operator& op) {
+  switch (op.kind) {
+    case OpKind::layer_norm:
+    case OpKind::rms_norm: return trains(op) ? 2 : 1;  // strips of the sums come with the rows
+    case OpKind::qk_norm: return trains(op) ? 2 + 2 * kColumnSums : 2;
+    case OpKind::lora_up: return 2 * op.groups;
+    case OpKind::attention: return 3;               // a sum of each row; queries; keys and values
+    default: return 1;
+  }
+}
+
+std::int64_t weight_gradient(const Operator& op) {
+  switch (op.kind) {
+    case OpKind::token_embedding: return 3;         // order of the rows; pieces; their sums
+    case OpKind::linear: return op.parameters.size() > 1 ? 1 + kColumnSums : 1;
+    case OpKind::dense: return 1 + kColumnSums + activations(op);
+    case OpKind::bias_add: return kColumnSums;
+    default: return 1;
+  }
+}
+
+}  // namespace
+
+std::int64_t launches(const Operator& op, program::ActionKind kind) {
+  switch (kind) {
+    case program::ActionKind::forward: return forward(op);
+    case program::ActionKind::input_gradient: return input_gradient(op);
+    case program::ActionKind::weight_gradient: return weight_gradient(op);
+    default: return 1;
+  }
+}
+
+}  // namespace cost

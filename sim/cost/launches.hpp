@@ -1,0 +1,18 @@
+#pragma once
+// How many kernels this tool's executor launches on a GPU for an action: the library's calls and
+// its own kernels (exec/cuda/backend/kernel_table.cpp), where no neighbour is done by the same
+// kernel. tests/property/cuda_launches_test.cpp counts them on the twin. Pure; thread-safe.
+
+#include <cstdint>
+
+#include "sim/program/program.hpp"
+
+namespace cost {
+
+// kind: forward, input_gradient or weight_gradient. Rows of a norm are taken to fit in registers
+// (exec/cuda/kernels/norm_rows.cuh), and a product's columns to be a multiple of 16
+// (exec/cuda/kernels/linear.cu). Attention's gradient is that of own kernels: a library's is some
+// three kernels for each part of the samples that its workspace allows.
+std::int64_t launches(const models::Operator& op, program::ActionKind kind);
+
+}  // namespace cost
