@@ -62,8 +62,10 @@ core::Result<planner::Plan> plan_of(const PlanOptions& options,
                            first.job.mode != planner::Mode::inference;
   std::vector<planner::OtherFramework> others(asks_others ? kOtherFrameworks.size() : 0);
   std::optional<core::Result<planner::Plan>> made;
+  planner::Request own = first;
+  own.busy_threads = static_cast<int>(others.size());
   core::for_each_index(1 + others.size(), 0, [&](std::size_t i) {
-    if (i == 0) made = planner::make_plan(first);
+    if (i == 0) made = planner::make_plan(own);
     else others[i - 1] = in_framework(options, kOtherFrameworks[i - 1]);
   });
   core::Result<planner::Plan> plan = *std::move(made);

@@ -1,9 +1,8 @@
 #pragma once
-// Internal: evaluates the structures of a space for several machines at once: in closed form where
-// that describes the strategy, by lowering otherwise. Entries are a few words each; a Strategy is
-// made again for the few that are looked at. Not thread-safe.
+// Internal: evaluates the structures of a space for several machines at once, on several threads
+// (explore_worker.hpp). Entries are a few words each; a Strategy is made again for the few that are
+// looked at. Not thread-safe; what it finds does not depend on the number of threads.
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -11,47 +10,21 @@
 #include <string>
 #include <vector>
 
-#include "planner/evaluate/closed_form/evaluator.hpp"
 #include "planner/evaluate/evaluate.hpp"
 #include "planner/plan/plan.hpp"
+#include "planner/search/explore_worker.hpp"
 #include "planner/search/preference.hpp"
 #include "planner/search/space.hpp"
-#include "planner/search/stage_divider.hpp"
-#include "planner/stage/graph_options.hpp"
 #include "planner/strategy/pins.hpp"
-#include "sim/program/program.hpp"
 
 namespace planner {
-
-// The bound and step of a strategy on one machine.
-struct Measure {
-  core::Bytes device{};                // bound
-  core::Seconds step{};
-  core::Seconds expected{};            // counted_step
-  MemoryRegime regime{};
-};
-
-// A candidate that fits by the closed-form bound.
-struct Entry : Measure {
-  std::uint32_t structure = 0;         // index into structures()
-  std::int64_t micro_batch = 1;
-};
-
-// The smallest micro-batch of a structure that does not fit, or a strategy that cannot be.
-struct Miss {
-  std::uint32_t structure = 0;
-  std::int64_t micro_batch = 1;
-  core::Bytes device{};                // bound; 0: not a matter of memory
-  std::string limit, fix;              // where it is none
-  core::Bytes host{};                  // limit host_memory: what a node's ranks take of it
-};
 
 class Explorer {
  public:
   // questions: the machines; the first is the one asked about, and its counts and misses are kept.
   // All have the same model and job. REQUIRES: fewer than 32.
-  // max_risk: of what counts as safe (preference.hpp).
-  Explorer(std::vector<Question> questions, double max_risk);
+  // max_risk: of what counts as safe (preference.hpp). threads: as core::for_each_index takes them.
+  Explorer(std::vector<Question> questions, double max_risk, int threads = 1);
   Explorer(const Explorer&) = delete;
   Explorer& operator=(const Explorer&) = delete;
 
@@ -80,10 +53,10 @@ class Explorer {
   // More structures, for the machines that are not served so far.
   void explore_more(std::vector<Structure> structures, double slack);
 
-  const std::vector<Entry>& entries(std::size_t machine) const { return entries_[machine]; }
-  const std::vector<Miss>& misses() const { return misses_; }
-  const SearchCounts& counts() const { return counts_; }
-  const std::map<std::string, std::int64_t>& per_limit() const { return per_limit_; }
+  const std::vector<Entry>& entries(std::size_t machine) const { return found_.entries[machine]; }
+  const std::vector<Miss>& misses() const { return found_.misses; }
+  const SearchCounts& counts() const { return found_.counts; }
+  const std::map<std::string, std::int64_t>& per_limit() const { return found_.per_limit; }
   const std::vector<Structure>& structures() const { return structures_; }
   // Everything but the micro-batch.
   const Strategy& structure(std::uint32_t index) const { return structures_[index].strategy; }
@@ -116,73 +89,25 @@ class Explorer {
   std::optional<Measure> foreseen(const Strategy& strategy);
 
  private:
-  const models::ModelGraph& graph(const Strategy& strategy);
+  // Beyond so many, threads wait for the structures of the largest graph.
+  static constexpr std::size_t kMostWorkers = 16;
+
   void count(const std::optional<Candidate>& replayed);
-  void explore(std::uint32_t index);
-  // Of a structure under way: whether it was asked what it is, is divided for each micro-batch, and
-  // is in closed form.
-  struct Prepared {
-    bool any = false, divides = false, closed = false;
-    const models::ModelGraph* graph = nullptr;
-  };
-  enum class Verdict : std::uint8_t { holds, rejected, forbidden };
-  void divide_and_resolve(Strategy& s, const models::ModelGraph& graph);
-  Verdict prepare(std::uint32_t index, Prepared& prepared);
-  bool has_problems(std::uint32_t index);
-  void enter(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
-             const std::vector<closed_form::Figures>& figures);
-  MemoryRegime regime_on(std::size_t machine, const Strategy& s) const;
-  Measure measured(const Strategy& s, std::size_t machine, MemoryRegime regime,
-                   const closed_form::Figures& figures) const;
-  void miss(std::uint32_t index, std::int64_t micro_batch, std::size_t larger, core::Bytes host,
-            const closed_form::Figures& figures);
-  void reject(std::uint32_t index, std::int64_t micro_batch, const core::Problems& problems);
-  // What a rank keeps in its host's memory: of the strategy that was evaluated last, in closed form
-  // or lowered().
-  core::Bytes host_bytes(const Strategy& resolved, bool closed) const;
   bool serves(std::size_t machine, double slack) const;
   core::Seconds fastest_safe(std::size_t machine) const;
   void explore_unserved(std::vector<Structure> structures);
-  // Figures of a resolved strategy. closed: the evaluator is prepared for it.
-  const std::vector<closed_form::Figures>& figures_of(const Strategy& s, bool closed);
-  bool share(std::uint32_t index);
-  // Figures of a strategy that the closed form does not describe.
-  const std::vector<closed_form::Figures>& lowered(const Strategy& resolved);
+  // The structures from this index on, by worker, each in order.
+  std::vector<std::vector<std::uint32_t>> shared_out(std::size_t first) const;
 
   const std::vector<Question> questions_;
-  std::vector<std::vector<RiskClasses>> risks_;  // by machine and regime
-  closed_form::Evaluator evaluator_;
-  StageDivider divider_;               // on the first machine
+  const ExploreWorker::Risks risks_;   // by machine and regime
+  const int threads_;
+  ExploreWorker worker_;               // of this thread
   std::vector<Structure> structures_;
   const Constraints* constraints_ = nullptr;  // of the explore() under way
-  std::vector<std::vector<Entry>> entries_;
-  // What memory ruled out: the smallest such micro-batch of each structure, by machine.
-  struct Missed {
-    std::uint32_t structure = 0;
-    std::int64_t micro_batch = 1;
-    core::Seconds step{};
-  };
-  std::vector<std::vector<Missed>> missed_;
-  std::vector<Miss> misses_;
-  std::vector<MemoryRegime> regimes_;  // by machine, of the structure under way
-  // Bits by machine: not to ask at all; the structure's micro-batches overflow from here.
-  std::uint32_t served_ = 0, full_ = 0;
-  std::optional<program::Program> program_;  // of the micro-batch before, changed in place
-  std::vector<closed_form::Figures> figures_;
-  const GraphOptionsOf graph_options_;
-  std::deque<models::ModelGraph> graphs_;  // a few dozen, told apart by their options
-  const models::ModelGraph* latest_ = nullptr;  // asked for
-  // stages=auto by structure and micro-batch, where it depends on the latter.
-  std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<std::int64_t>> divisions_;
-  // Strategy::shares of structures that leave them open.
-  std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<std::int64_t>> shares_;
-  SearchCounts counts_;
-  std::map<std::string, std::int64_t> per_limit_;
-  std::int64_t* of_memory_ = nullptr;  // in per_limit_
+  Found found_;
+  std::uint32_t served_ = 0;           // bits of machines that are not asked at all
   std::function<void(std::string_view)> progress_;
 };
-
-// Whether a bound is certain not to fit: bounds are at most kBoundSlack of the replay.
-bool cannot_fit(core::Bytes bound, core::Bytes usable);
 
 }  // namespace planner

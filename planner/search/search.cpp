@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/parallel.hpp"
 #include "core/parse_units.hpp"
 #include "hw_profiles/load.hpp"
 #include "hw_profiles/mixed.hpp"
@@ -310,7 +311,8 @@ core::Result<Plan> make_plan(const Request& asked) {
   const core::Result<Question> question = ask(request, plan);
   if (!question.ok()) return question.problems();
   const std::vector<Question> questions = questions_for(request, plan, *question);
-  Explorer explorer(questions, request.max_risk);
+  const int threads = request.threads > 0 ? request.threads : core::usable_threads();
+  Explorer explorer(questions, request.max_risk, std::max(1, threads - request.busy_threads));
   explorer.tell(request.progress);
   explore(explorer, request, plan);
   if (request.progress)

@@ -53,7 +53,8 @@ struct Request {
   bool fewer = true;                   // say where fewer of the GPUs would be faster
   bool exact = true;                   // the memory of the choice is no estimate
   bool hosts = true;                   // where nothing or little fits, search what hosts hold too
-  int threads = 0;                     // that replay and simulate finalists; 0: all there are
+  int threads = 0;                     // that explore, replay and simulate; 0: all there are
+  int busy_threads = 0;                // of these, what others need while strategies are explored
   std::vector<std::string> assumptions;  // the caller's, listed before the planner's own
   // Is told what the search is doing, on the thread of make_plan; empty: nobody asks.
   std::function<void(std::string_view)> progress = {};

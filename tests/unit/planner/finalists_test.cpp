@@ -127,6 +127,43 @@ TEST_CASE("each way in which keys meet is evaluated on a graph of its own") {
   CHECK(collectives(ContextMethod::ring) == Names{"send"});
 }
 
+TEST_CASE("what is explored does not depend on the number of threads") {
+  for (const auto& [model, gpus] : {std::pair{"alexnet", 8}, {"mixtral-8x7b", 64}}) {
+    INFO(model);
+    Request r = request(model, gpus, "a100-sxm-80g");
+    r.job.seq_len = models::is_transformer(r.model.family) ? 4096 : 1;
+    r.job.global_batch = 512;
+    const Question q = make_question(r.model, r.job, r.profile, r.gpus).value();
+    REQUIRE(r.constraints.forbid("pipeline=4").ok());
+    const auto space = structures(q.job, {gpus, 8, layers_of(q.model),
+                                          models::expert_divisor(q.model)}, r.constraints);
+    Explorer alone({q}, r.max_risk, 1), shared({q}, r.max_risk, 5);
+    for (Explorer* explorer : {&alone, &shared}) explorer->explore(space, r.constraints);
+    const auto told = [](const Explorer& e) {
+      std::vector<std::tuple<std::uint32_t, std::int64_t, std::int64_t, double>> found;
+      for (const Entry& one : e.entries(0))
+        found.emplace_back(one.structure, one.micro_batch, one.device.value(), one.step.value());
+      return found;
+    };
+    const auto missed = [](const Explorer& e) {
+      std::vector<std::tuple<std::uint32_t, std::int64_t, std::string, std::string>> found;
+      for (const Miss& one : e.misses())
+        found.emplace_back(one.structure, one.micro_batch, one.limit, one.fix);
+      return found;
+    };
+    CHECK(alone.entries(0).size() > 100);
+    CHECK(alone.misses().size() > 1);
+    CHECK(told(alone) == told(shared));
+    CHECK(missed(alone) == missed(shared));
+    CHECK(alone.per_limit() == shared.per_limit());
+    CHECK(alone.counts().enumerated == shared.counts().enumerated);
+    CHECK(alone.counts().infeasible == shared.counts().infeasible);
+    CHECK(alone.counts().evaluated == shared.counts().evaluated);
+    for (std::size_t i = 0; i < alone.entries(0).size(); i += 97)
+      CHECK(alone.strategy(alone.entries(0)[i]) == shared.strategy(shared.entries(0)[i]));
+  }
+}
+
 TEST_CASE("what a checkpoint makes its kernels keep does not depend on what was asked before") {
   // Products in 8 bits keep codes of their inputs, but not where layers make those again.
   Request r = request("llama3-8b", 8, "h100-sxm-80g");
