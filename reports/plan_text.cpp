@@ -75,6 +75,14 @@ std::string figures_text(const Plan& plan, const Candidate& shown, TextStyle sty
 // The figures of a framework that nobody chose say whose they are, and how true they were.
 std::string whose_text(const Plan& plan, TextStyle style) {
   if (plan.job.framework != "native") return "";
+  for (const std::string& text : plan.assumptions) {
+    if (!text.starts_with(planner::kNoKernels)) continue;
+    const std::size_t first = planner::kNoKernels.size();
+    return wrapped(fmt::format("The figures are for `native`, this tool's own executor, as if it "
+                               "had kernels on GPUs for {}. --framework plans for another.",
+                               text.substr(first, text.find(planner::kNoKernelsWhere) - first)),
+                   2, 2, style);
+  }
   // reports/measured/README.md
   return wrapped("The figures are for `native`, this tool's own executor. On an H200 its steps in "
                  "mixed precision took 1 to 5 % more than predicted; of other GPUs it has run on "

@@ -22,7 +22,7 @@ class Adder {
  public:
   Adder(const program::Program& program, const RankClass& k, const hw_profiles::Profile& profile,
         const cost::Machine& machine)
-      : program_(program), class_(k), profile_(profile), machine_(machine),
+      : program_(program), class_(k), profile_(profile),
         cost_(program, k, machine), part_(program.part_of(cost::first_rank(program, k))) {}
 
   // `times` runs of the routine, of which `first` (0 or 1) is of micro-batch 0.
@@ -101,16 +101,6 @@ class Adder {
     return false;
   }
 
-  // As sim/cost/action.cpp: products of 16-bit operands, but for the head's.
-  core::DType computed_in(const Action& action, bool product) const {
-    const core::DType stored = type(action, 0);
-    const bool narrow = product && machine_.f8_gemms && core::bits(stored) == 16 &&
-                        !any(action, [](const program::Buffer& b) {
-                          return b.term == program::Term::logits;
-                        });
-    return narrow ? core::DType::f8 : stored;
-  }
-
   Work work_of_operator(const Action& action, const Call& call) const {
     using models::ops::WorkOf;
     const models::Operator& op = class_.operators[action.op];
@@ -124,7 +114,7 @@ class Adder {
     w.flops = w.flops * static_cast<double>(program_.samples);
     // Of the square of attention a causal kernel computes one half; of a table a lookup reads rows.
     if (by == WorkOf::attention && op.causal) w.flops = w.flops * 0.5;
-    w.type = computed_in(action, by != WorkOf::attention);
+    w.type = cost_.computed_in(action);
     w.bytes = operands(action, call);
     if (by != WorkOf::lookup) return w;
     const bool forward = action.kind == ActionKind::forward;
@@ -155,7 +145,6 @@ class Adder {
   const program::Program& program_;
   const RankClass& class_;
   const hw_profiles::Profile& profile_;
-  const cost::Machine& machine_;
   const cost::ActionCost cost_;
   const int part_;
   std::map<std::string, KernelTime> kernels_;

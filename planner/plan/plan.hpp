@@ -90,6 +90,9 @@ struct SearchCounts {
 
 // Begins the assumption that states a pin or a forbidden value: "asked for: pin data=8".
 inline constexpr std::string_view kAskedFor = "asked for: ";
+// Begin and end the assumption that names operators which this tool's executor has no kernels for.
+inline constexpr std::string_view kNoKernels = "planner exec has no kernels for ",
+                                  kNoKernelsWhere = " on GPUs: ";
 
 // Slow ranks and links, at random, by which finalists are ranked (planner/search/robust.hpp).
 struct RobustOptions {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include <boost/range/iterator_range.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/check.hpp"
 #include "core/parse_units.hpp"
@@ -10,7 +12,9 @@
 #include "planner/evaluate/accuracy.hpp"
 #include "planner/evaluate/regime.hpp"
 #include "planner/lowering/lower.hpp"
+#include "planner/stage/graph_options.hpp"
 #include "sim/cost/kernel.hpp"
+#include "sim/cost/launches.hpp"
 
 namespace planner {
 namespace {
@@ -124,6 +128,31 @@ void state_masked_share(const Question& question, Plan& plan) {
       "mfu counts causal attention whole, as is usual: {:.0f} % of the FLOPs that it counts are "
       "masked, and no kernel computes them",
       100 * share));
+}
+
+void state_missing_kernels(Plan& plan) {
+  constexpr std::size_t kNamed = 3;
+  const bool own = plan.profile.gpu.compute_capability &&
+                   plan.profile.framework.executor_kernels.value_or(false);
+  if (!plan.chosen || !own) return;
+  const auto graph = models::build_graph(
+      plan.model, graph_options(plan.job, plan.chosen->strategy, plan.profile.framework));
+  PLANNER_CHECK(graph.ok(), "a model that was refused is not planned");
+  std::vector<std::string> missing;
+  models::for_each_segment(*graph, [&](const models::Segment& segment) {
+    for (const auto v : boost::make_iterator_range(boost::vertices(segment.graph))) {
+      const models::Operator& op = segment.graph[v];
+      if (!cost::has_kernels(op) && std::ranges::find(missing, op.name) == missing.end())
+        missing.push_back(op.name);
+    }
+  });
+  if (missing.empty()) return;
+  const std::size_t more = missing.size() - std::min(missing.size(), kNamed);
+  missing.resize(missing.size() - more);
+  plan.assumptions.push_back(fmt::format(
+      "{}{}{}{}its times are predicted as if it had; --framework plans for another", kNoKernels,
+      fmt::join(missing, ", "), more > 0 ? fmt::format(" and {} more", more) : "",
+      kNoKernelsWhere));
 }
 
 // Updates of what is offloaded run at a GPU's share of the host's memory bandwidth.

@@ -326,6 +326,7 @@ core::Result<Plan> make_plan(const Request& asked) {
                          fmt::format("{}", request.candidate), "name one of the ranking"};
   if (plan.chosen && !request.brief) plan.earned = earned_by(explorer, request, plan);
   state_hosts(request, plan);
+  state_missing_kernels(plan);
   state_known_runs(plan);
   if (request.tokens && plan.chosen) {
     const Time& t = plan.chosen->time;

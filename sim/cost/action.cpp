@@ -209,12 +209,8 @@ core::Seconds ActionCost::launch_time(const Action& action) const {
 }
 
 core::Seconds ActionCost::product_time(const models::Operator& op, const Action& action) const {
-  // The first argument (x or dy) has the type that the product computes in; the head's GEMMs, whose
-  // input or output are logits, stay in 16 bits.
   const bool head = touches_logits(action);
-  const core::DType stored = buffer(action, 0).type;
-  const core::DType type =
-      machine_->f8_gemms && !head && core::bits(stored) == 16 ? core::DType::f8 : stored;
+  const core::DType stored = buffer(action, 0).type, type = computed_in(action);
   core::Seconds time = gemm_time(shape_of(op, action.kind, samples_), type, *machine_);
   // LoRA's one backward action makes both gradients.
   if (op.kind == models::OpKind::lora_up && action.kind == ActionKind::input_gradient)
@@ -227,6 +223,13 @@ core::Seconds ActionCost::product_time(const models::Operator& op, const Action&
   if (routed) time += expert_bias_time(op, action);
   const core::Seconds waited = routed ? machine_->host.experts : core::Seconds{};
   return with_host(time, machine_->host.gemm, *machine_) + waited;
+}
+
+core::DType ActionCost::computed_in(const Action& action) const {
+  const core::DType stored = buffer(action, 0).type;
+  const bool narrow = machine_->f8_gemms && core::bits(stored) == 16 &&
+                      is_matrix_product(work_of(class_->operators[action.op]));
+  return narrow && !touches_logits(action) ? core::DType::f8 : stored;
 }
 
 // Of the bias of what experts make, where kernels of its own add it.

@@ -36,6 +36,9 @@ class ActionCost {
   // What a collective over n elements takes, of a transfer that need not be the class's.
   core::Seconds collective_of(const program::Transfer& transfer, std::int64_t n) const;
   core::Seconds heads_time(const program::Action& action, const program::Call& call) const;
+  // The type in which an operator's kernel computes: that of its first argument (x or dy), but for
+  // products in 8 bits. The head's, whose input or output are logits, stay in 16.
+  core::DType computed_in(const program::Action& action) const;
 
   // What the next kernels of the rank last longer because of a transfer beside them that takes
   // `duration`; 0 of one that computing waits for in its own stream, and of receiving.

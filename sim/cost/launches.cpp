@@ -57,4 +57,44 @@ std::int64_t launches(const Operator& op, program::ActionKind kind) {
   }
 }
 
+bool has_kernels(const Operator& op) {
+  switch (op.kind) {
+    case OpKind::top_k:
+    case OpKind::dispatch:
+    case OpKind::expert_linear:
+    case OpKind::combine:
+    case OpKind::type_embedding:
+    case OpKind::first_token:
+    case OpKind::convolution:
+    case OpKind::max_pool:
+    case OpKind::average_pool:
+    case OpKind::local_response_norm:
+    case OpKind::dropout:
+    case OpKind::concat:
+    case OpKind::cut_send:
+    case OpKind::cut_receive:
+    case OpKind::cut_sent:
+    case OpKind::scale:
+    case OpKind::soft_cap:
+    case OpKind::relu_squared:
+    case OpKind::geglu:
+    case OpKind::clamped_swiglu:
+    case OpKind::row_gate:
+    case OpKind::latent_join:
+    case OpKind::square_sums:
+    case OpKind::width_norm:
+    case OpKind::batch_norm: return false;
+    case OpKind::attention: {
+      const bool plain = op.window_keys == 0 && op.chunk_keys == 0 && op.soft_cap == 0 &&
+                         op.score_scale == 0 && op.parameters.empty() && op.value_dim == 0;
+      return op.head_dim <= 128 && op.causal && !op.alibi && plain;
+    }
+    case OpKind::rms_norm: return op.gamma_offset == 0;
+    case OpKind::qk_norm:
+      return op.gamma_offset == 0 && !op.parameters.empty();
+    case OpKind::layer_norm: return op.parameters.size() == 2;
+    default: return true;
+  }
+}
+
 }  // namespace cost

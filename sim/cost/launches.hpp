@@ -1,7 +1,8 @@
 #pragma once
-// How many kernels this tool's executor launches on a GPU for an action: the library's calls and
-// its own kernels (exec/cuda/backend/kernel_table.cpp), where no neighbour is done by the same
-// kernel. tests/property/cuda_launches_test.cpp counts them on the twin. Pure; thread-safe.
+// Which operators this tool's executor has kernels for on a GPU, and how many it launches for an
+// action: the library's calls and its own kernels (exec/cuda/backend/kernel_table.cpp), where no
+// neighbour is done by the same kernel. tests/property/cuda_launches_test.cpp counts them on the
+// twin. Pure; thread-safe.
 
 #include <cstdint>
 
@@ -14,5 +15,8 @@ namespace cost {
 // (exec/cuda/kernels/linear.cu). Attention's gradient is that of own kernels: a library's is some
 // three kernels for each part of the samples that its workspace allows.
 std::int64_t launches(const models::Operator& op, program::ActionKind kind);
+
+// Whether the executor has kernels for the operator on a GPU; without, it runs on hosts alone.
+bool has_kernels(const models::Operator& op);
 
 }  // namespace cost

@@ -191,3 +191,19 @@ TEST_CASE("DeepSpeed keeps wide gradients of all parameters where it shards no g
   CHECK(large.chosen->strategy.sharding == Sharding::zero3);
   CHECK(large.chosen->strategy.offload.empty());
 }
+
+TEST_CASE("a plan for our own executor names what that has no kernels for on GPUs") {
+  const auto missing = [](const Request& r) {
+    const Plan plan = pinned_plan(r);
+    REQUIRE(plan.chosen);
+    for (const std::string& text : plan.assumptions)
+      if (text.starts_with(kNoKernels)) return text;
+    return std::string();
+  };
+  CHECK(missing(question("gpt2-124m", 2, "h100-sxm-80g")).empty());
+  CHECK(missing(question("llama3-8b", 8, "h100-sxm-80g")).empty());
+  const std::string mixture = missing(question("mixtral-8x7b", 16, "h100-sxm-80g"));
+  CHECK(mixture.find("moe.top_k, moe.dispatch, moe.gate_up and 2 more") != std::string::npos);
+  CHECK(missing(question("alexnet", 2, "host")).empty());
+  CHECK(missing(asked_of("megatron_core", "mixtral-8x7b", "h100-sxm-80g")).empty());
+}
