@@ -7,10 +7,8 @@
 
 #include "core/check.hpp"
 #include "planner/evaluate/memory.hpp"
-#include "planner/search/host_space.hpp"
 #include "planner/strategy/keys.hpp"
 #include "planner/strategy/schedules.hpp"
-#include "sim/program/footprint.hpp"
 
 namespace planner {
 namespace {

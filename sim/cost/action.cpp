@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/check.hpp"
 #include "sim/cost/kernel.hpp"
 #include "sim/cost/launches.hpp"
 #include "sim/cost/mixed.hpp"

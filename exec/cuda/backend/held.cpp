@@ -3,7 +3,6 @@
 // the sums of a loss and its gradient, and updates that follow each other.
 #include <fmt/format.h>
 
-#include "core/check.hpp"
 #include "exec/cuda/backend/cuda_backend.hpp"
 #include "exec/interpret/arguments.hpp"
 #include "exec/interpret/operator_shapes.hpp"
