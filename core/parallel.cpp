@@ -25,15 +25,18 @@ void for_each_index(std::size_t count, int threads, const std::function<void(std
     return;
   }
   std::vector<std::exception_ptr> thrown(count);
-  std::atomic<std::size_t> next{0};
+  std::atomic<std::size_t> next{1};    // the first is the caller's
+  const auto do_piece = [&](std::size_t i) {
+    try {
+      stop_point();
+      work(i);
+    } catch (...) {
+      thrown[i] = std::current_exception();
+    }
+  };
   const auto take_pieces = [&, call = current_call()] {
     const CallScope scope(call);
-    for (std::size_t i = next++; i < count; i = next++) try {
-        stop_point();
-        work(i);
-      } catch (...) {
-        thrown[i] = std::current_exception();
-      }
+    for (std::size_t i = next++; i < count; i = next++) do_piece(i);
   };
   {
     std::vector<std::jthread> others;  // joined at the end of this block
@@ -44,6 +47,7 @@ void for_each_index(std::size_t count, int threads, const std::function<void(std
     } catch (const std::system_error&) {
     } catch (const std::bad_alloc&) {
     }
+    do_piece(0);
     take_pieces();
   }
   for (const std::exception_ptr& e : thrown)

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -169,7 +168,6 @@ void Explorer::explore_unserved(std::vector<Structure> more) {
   const std::vector<std::vector<std::uint32_t>> shares = shared_out(before);
   std::vector<Found> found(shares.size(), Found(questions_.size()));
   std::atomic<std::size_t> done = before;
-  const auto own_thread = std::this_thread::get_id();
   core::for_each_index(shares.size(), threads_, [&](std::size_t share) {
     std::optional<ExploreWorker> other;
     ExploreWorker& worker = share == 0 ? worker_ : other.emplace(questions_, risks_);
@@ -179,7 +177,8 @@ void Explorer::explore_unserved(std::vector<Structure> more) {
       const std::uint32_t index = shares[share][i];
       worker.explore(index, structures_[index], *constraints_, served_);
       ++done;
-      if (progress_ && i % kStretch == kStretch - 1 && std::this_thread::get_id() == own_thread)
+      // The first share is this thread's, as whoever is told expects.
+      if (progress_ && share == 0 && i % kStretch == kStretch - 1)
         progress_(fmt::format("evaluated {} of {} structures", done.load(), structures_.size()));
     }
     found[share] = worker.take();

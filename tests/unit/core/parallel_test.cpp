@@ -3,6 +3,7 @@
 #include <atomic>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/thread.hpp"
@@ -56,5 +57,15 @@ TEST_CASE("a thread that is refused says for whom it was, and what to do") {
         "threads: expected 8 threads, found no thread for rank 3: Resource temporarily "
         "unavailable; raise the limits"));
     CHECK(core::exit_code({p}) == 3);
+  }
+}
+
+TEST_CASE("the caller's thread does the first piece") {
+  for (int round = 0; round < 50; ++round) {
+    std::thread::id first;
+    core::for_each_index(8, 4, [&](std::size_t i) {
+      if (i == 0) first = std::this_thread::get_id();
+    });
+    REQUIRE(first == std::this_thread::get_id());
   }
 }
