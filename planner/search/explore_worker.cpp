@@ -8,6 +8,8 @@
 #include "core/check.hpp"
 #include "planner/evaluate/memory.hpp"
 #include "planner/strategy/keys.hpp"
+#include "planner/strategy/problems.hpp"
+#include "planner/strategy/resolve.hpp"
 #include "planner/strategy/schedules.hpp"
 
 namespace planner {

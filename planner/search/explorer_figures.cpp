@@ -4,6 +4,7 @@
 
 #include "core/parallel.hpp"
 #include "planner/search/explorer.hpp"
+#include "planner/strategy/problems.hpp"
 
 namespace planner {
 
