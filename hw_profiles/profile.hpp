@@ -139,11 +139,11 @@ struct Node {
 struct Native {
   core::Seconds kernel_submit;  // host time per kernel outside a graph
   core::Seconds graph_launch;   // host time per kernel inside a replayed CUDA graph
-  // Of the 16-bit peak, as this executor was measured: what products keep where a GPU does nothing
-  // else (KernelUse::product_share), and what causal attention reaches over long sequences, with
-  // heads of 128. Absent: as gpu.* says.
+  // Fractions of the 16-bit peak that this executor was measured at: by products where a GPU does
+  // nothing else (KernelUse::product_share), and by causal attention over long sequences, with heads
+  // of 128. Absent: as gpu.* says.
   std::optional<double> gemm_sustained, attention_forward, attention_backward;
-  // Of these rates of attention, what heads narrower than 128 reach; absent: 0.85.
+  // The fraction of these rates of attention that heads narrower than 128 reach; absent: 0.85.
   std::optional<double> narrow_forward, narrow_backward;
 
   friend bool operator==(const Native&, const Native&) = default;

@@ -1,6 +1,6 @@
 #pragma once
-// How much of its computing time a GPU spends in products. A card at its power limit lowers its
-// clock the more, the more of a step is products: they draw the most. Pure; thread-safe.
+// The share of its computing time that a GPU spends in products. They draw the most power, so the
+// greater their share, the lower the clock of a card at its power limit. Pure; thread-safe.
 
 #include "hw_profiles/profile.hpp"
 #include "models/spec.hpp"

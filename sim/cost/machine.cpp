@@ -55,12 +55,12 @@ static void set_attention(const hw_profiles::Profile& profile, const KernelUse& 
   machine.narrow_backward = profile.native.narrow_backward.value_or(machine.narrow_backward);
 }
 
-// What products keep of their peak through whole steps. A sustained fraction above the best
-// measured one speaks of the sheet's clock, not of kernels. Of this executor it is stated for steps
-// of nothing but products. Other kernels draw little: where they have the rest of the step, the
-// power limit leaves products more by 1 / product_share, and power grows with the cube of the clock
-// (the voltage rises with it). On Hopper that is within 2.2 % of three measurements
-// (reports/measured/README.md).
+// The part of their peak that products reach through whole steps, at most the best that anybody
+// measured: a greater one speaks of the sheet's clock, not of kernels. This executor's is stated
+// for a GPU that does nothing but products. In a step they are a share of the time, and the other
+// kernels draw little power, so the power limit leaves products 1 / share times as much. Power
+// grows with the cube of the clock (the voltage rises with it), so the clock is 1 / share^(1/3)
+// times as high. That is within 2.2 % of three measurements on Hopper (reports/measured/README.md).
 static double sustained(const hw_profiles::Profile& profile, bool executor_kernels,
                         double product_share) {
   const hw_profiles::Gpu& gpu = profile.gpu;
