@@ -140,8 +140,8 @@ struct Native {
   core::Seconds kernel_submit;  // host time per kernel outside a graph
   core::Seconds graph_launch;   // host time per kernel inside a replayed CUDA graph
   // Fractions of the 16-bit peak that this executor was measured at: by products where a GPU does
-  // nothing else (KernelUse::product_share), and by causal attention over long sequences, with heads
-  // of 128. Absent: as gpu.* says.
+  // nothing else (KernelUse::product_share), and by causal attention over long sequences, with
+  // heads of 128. Absent: as gpu.* says.
   std::optional<double> gemm_sustained, attention_forward, attention_backward;
   // The fraction of these rates of attention that heads narrower than 128 reach; absent: 0.85.
   std::optional<double> narrow_forward, narrow_backward;

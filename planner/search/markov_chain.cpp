@@ -76,11 +76,12 @@ class Walker {
   static std::uint64_t index(std::int64_t n) { return static_cast<std::uint64_t>(n); }
 
   void change_one(std::vector<Factor>& factors, const core::Random& random, std::int64_t n) const {
-    const std::size_t m = random.below(3 * index(n), movable_.size());
+    const auto m = static_cast<std::size_t>(random.below(3 * index(n), movable_.size()));
     std::vector<Factor> others;
     for (const Factor f : models::kSplitFactors)
       if ((movable_[m].may & f) != 0 && f != factors[m]) others.push_back(f);
-    factors[m] = others[random.below(3 * index(n) + 1, others.size())];
+    factors[m] =
+        others[static_cast<std::size_t>(random.below(3 * index(n) + 1, others.size()))];
   }
 
   std::vector<std::string> texts_of(const std::vector<Factor>& factors) const {
