@@ -165,4 +165,7 @@ void __cxa_end_catch() {
   __builtin_wasm_throw(0, caught);
 }
 
+// thread_local objects: the one thread ends with the page, and nothing is to be destroyed before.
+int __cxa_thread_atexit(void (*)(void*), void*, void*) { return 0; }
+
 }
