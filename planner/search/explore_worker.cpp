@@ -151,7 +151,7 @@ ExploreWorker::Verdict ExploreWorker::prepare(Strategy& s, Prepared& prepared) {
   return Verdict::holds;
 }
 
-// A few problems of a limit are told, the others counted.
+// The first few problems of each limit are kept as examples, all are counted.
 bool ExploreWorker::has_problems(const Strategy& s) {
   const Question& q = questions_.front();
   const core::Problems problems = strategy_problems(q.model, q.job, s, q.gpus, true);

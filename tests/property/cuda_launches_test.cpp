@@ -52,8 +52,8 @@ Launched one_step(const models::ModelSpec& spec, const Job& job, const Strategy&
   return {std::move(run.program), twin.launches_within(), twin.launches()};
 }
 
-// Kernels that do the work of more operators than they were launched for: how many launches each
-// saves. Of a loss, the maxima and the sums.
+// Kernels that do the work of more operators than they were launched for, and how many launches
+// each saves. The loss's kernel saves two: those of the maxima and of the sums.
 const std::map<std::string, std::int64_t> kJoined{{"add_layer_norm", 1},
                                                   {"softmax_max_and_sum", 1},
                                                   {"softmax_and_cross_entropy", 2},

@@ -14,7 +14,7 @@
 
 namespace exec::cuda {
 
-// Calls between two waits: what a wait takes is little beside them.
+// Calls between two waits, so many that a wait takes little of their time.
 inline constexpr int kCalls = 20;
 
 // Device memory of one point, full of random numbers of about 1: zeros would run faster.
