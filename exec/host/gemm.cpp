@@ -133,6 +133,12 @@ void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, st
 }
 
 void mixed_gemm(core::DType activation, const MixedGemm& g, Workspace workspace) {
+  for (std::int64_t i = 1; i < g.count; ++i) {
+    MixedGemm one = g;
+    one.count = 1;
+    for (Matrix* const m : {&one.a, &one.b, &one.c}) m->view = m->view.at(i * m->stride);
+    mixed_gemm(activation, one, workspace);
+  }
   with_compute_type(activation, [&]<class T>() {
     constexpr core::DType t = dtype_of<T>();
     const bool same = g.a.view.type == t && g.b.view.type == t && g.c.view.type == t;

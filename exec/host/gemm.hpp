@@ -19,6 +19,7 @@ struct Matrix {
   View view;
   std::int64_t leading = 0;  // elements between rows as stored
   bool transposed = false;
+  std::int64_t stride = 0;   // elements between the matrices of a batch
 };
 
 // c (=|+=) alpha a b (+ bias, one per column). Operands of other types than the compute type go
@@ -29,6 +30,7 @@ struct MixedGemm {
   bool accumulate = false;
   double alpha = 1.0;
   View bias{};
+  std::int64_t count = 1;        // products of a batch: of these matrices, and those behind them
 };
 void mixed_gemm(core::DType activation, const MixedGemm& g, Workspace workspace);
 // Bytes that any mix of types of this shape needs; at most 2.5 MiB in float.

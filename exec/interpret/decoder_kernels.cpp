@@ -9,18 +9,6 @@ namespace exec {
 using models::OpKind;
 using models::Operator;
 
-namespace {
-
-host::WidthNorm norm_of(const Operator& op, const KernelContext& c) {
-  return {c.norm_epsilon, op.scale};
-}
-
-host::RowGates gates(const Operator& op, std::int64_t rows) {
-  return {rows, op.n, !op.router.sigmoid};
-}
-
-}  // namespace
-
 void decoder_forward(const Operator& op, std::span<const Operand> args, const KernelContext& c) {
   const std::int64_t rows = op.rows * c.samples;
   switch (op.kind) {
@@ -30,7 +18,7 @@ void decoder_forward(const Operator& op, std::span<const Operand> args, const Ke
     }
     case OpKind::row_gate: {
       const Forward<ops::row_gate> a(op, args);
-      return host::row_gate(a["y"], a["x"], a["gate"], gates(op, rows));
+      return host::row_gate(a["y"], a["x"], a["gate"], row_gates(op, rows));
     }
     case OpKind::latent_join: {
       const Forward<ops::latent_join> a(op, args);
@@ -43,7 +31,7 @@ void decoder_forward(const Operator& op, std::span<const Operand> args, const Ke
     case OpKind::width_norm: {
       const Forward<ops::width_norm> a(op, args);
       return host::width_norm(a["y"], a["qkv"], a["sums"], a["q_gamma"], a["k_gamma"],
-                              head_shape(op, rows), norm_of(op, c));
+                              head_shape(op, rows), width_norm(op, c));
     }
     default:
       PLANNER_CHECK(false, "operator without a kernel: " + op.name);  // run() refused it
@@ -67,7 +55,7 @@ void decoder_input_gradient(const Operator& op, std::span<const Operand> args, b
     case OpKind::row_gate: {
       const InputGradient<ops::row_gate> a(op, args);
       return host::row_gate_gradient(a["d_x"], a["d_gate"], a["d_y"], a["x"], a["gate"],
-                                     gates(op, rows), accumulate);
+                                     row_gates(op, rows), accumulate);
     }
     case OpKind::latent_join: {
       const InputGradient<ops::latent_join> a(op, args);
@@ -86,9 +74,9 @@ void decoder_input_gradient(const Operator& op, std::span<const Operand> args, b
       const host::HeadShape shape = head_shape(op, rows);
       if (a.has("d_q_gamma"))
         host::width_norm_weight_gradient(a["d_q_gamma"], a["d_k_gamma"], a["d_y"], a["qkv"],
-                                         a["sums"], shape, norm_of(op, c));
+                                         a["sums"], shape, width_norm(op, c));
       return host::width_norm_gradient(a["d_qkv"], a["d_sums"], a["d_y"], a["qkv"], a["sums"],
-                                       a["q_gamma"], a["k_gamma"], shape, norm_of(op, c));
+                                       a["q_gamma"], a["k_gamma"], shape, width_norm(op, c));
     }
     default: PLANNER_CHECK(false, "operator without an input gradient: " + op.name);
   }

@@ -1,29 +1,13 @@
 // Actions of mixtures of experts to their kernels.
-#include <algorithm>
-
 #include "exec/host/experts.hpp"
 #include "exec/interpret/arguments.hpp"
 #include "exec/interpret/kernel_parts.hpp"
+#include "exec/interpret/operator_shapes.hpp"
 
 namespace exec {
 
 using models::OpKind;
 using models::Operator;
-
-namespace {
-
-host::RoutingShape routing_shape(const Operator& op, const KernelContext& c) {
-  return {c.samples, op.rows, op.n, op.k, op.router};
-}
-
-host::ExpertShape expert_shape(const Operator& op, const KernelContext& c) {
-  const auto ways = static_cast<std::int64_t>(op.scale);
-  const std::int64_t own = (op.n + ways - 1) / ways, first = ways > 1 ? c.tensor_rank * own : 0;
-  const std::int64_t biased = std::clamp<std::int64_t>(op.n - first, 0, own);
-  return {c.samples, op.rows, op.n, op.k, op.groups, op.origins, first, biased, own};
-}
-
-}  // namespace
 
 void expert_forward(const Operator& op, std::span<const Operand> args, const KernelContext& c,
                     host::Workspace ws) {
@@ -35,7 +19,7 @@ void expert_forward(const Operator& op, std::span<const Operand> args, const Ker
     }
     case OpKind::dispatch: {
       const Forward<ops::dispatch> a(op, args);
-      return host::dispatch(a["y"], a["x"], a["places"], {rows, op.n, op.k});
+      return host::dispatch(a["y"], a["x"], a["places"], copy_shape(op, rows));
     }
     case OpKind::expert_linear: {
       const Forward<ops::expert_linear> a(op, args);
@@ -44,7 +28,7 @@ void expert_forward(const Operator& op, std::span<const Operand> args, const Ker
     case OpKind::combine: {
       const Forward<ops::combine> a(op, args);
       return host::combine(a["y"], a["x"], a["gates"], a["places"],
-                           {rows, op.n, op.k, op.weighs});
+                           copy_shape(op, rows));
     }
     default: return decoder_forward(op, args, c);
   }
@@ -62,7 +46,7 @@ void expert_input_gradient(const Operator& op, std::span<const Operand> args, bo
     }
     case OpKind::dispatch: {
       const InputGradient<ops::dispatch> a(op, args);
-      return host::dispatch_gradient(a["d_x"], a["d_y"], a["places"], {rows, op.n, op.k},
+      return host::dispatch_gradient(a["d_x"], a["d_y"], a["places"], copy_shape(op, rows),
                                      accumulate);
     }
     case OpKind::expert_linear: {
@@ -74,7 +58,7 @@ void expert_input_gradient(const Operator& op, std::span<const Operand> args, bo
       const InputGradient<ops::combine> a(op, args);
       PLANNER_CHECK(!accumulate, "combine overwrites its inputs' gradients");
       return host::combine_gradient(a["d_x"], a["d_gates"], a["d_y"], a["x"], a["gates"],
-                                    a["places"], {rows, op.n, op.k, op.weighs});
+                                    a["places"], copy_shape(op, rows));
     }
     default: return decoder_input_gradient(op, args, accumulate, c);
   }

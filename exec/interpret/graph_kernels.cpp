@@ -4,6 +4,7 @@
 #include "exec/interpret/arguments.hpp"
 #include "exec/interpret/initialise.hpp"
 #include "exec/interpret/kernel_parts.hpp"
+#include "exec/interpret/operator_shapes.hpp"
 
 namespace exec {
 
@@ -32,17 +33,6 @@ void drop(const Operator& op, host::View y, host::View mask, host::View x,
     host::dropout(y.at(r * each), mask.at(r * each), x.at(r * each), shape, own);
     own.first_sample += c.samples_apart;
   }
-}
-
-host::ColumnBlock column_block(const Operator& op, std::size_t input, std::int64_t elements,
-                               std::int64_t samples) {
-  const std::int64_t rows = op.rows * samples;
-  return {rows, op.n, op.column_offsets[input], elements / rows};
-}
-
-// Rows of a sample in what the first token is taken from.
-std::int64_t token_rows(const Operator& op, const Operand& x, std::int64_t samples) {
-  return x.elements / samples / op.n;
 }
 
 // use(first row, its type) of each sample: this rank has all rows, or a tensor rank's piece, of a

@@ -2,6 +2,11 @@
 // The shapes that kernels are called with, from an operator of the graph: `rows` are those of all
 // samples of a micro-batch. Pure; shared by every backend.
 
+#include <algorithm>
+
+#include "exec/host/decoder.hpp"
+#include "exec/host/experts.hpp"
+#include "exec/host/graphs.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/interpret/kernels.hpp"
 
@@ -85,6 +90,43 @@ inline std::int64_t first_head(const models::Operator& op, const KernelContext& 
 inline host::Rotation rotation(const models::Operator& op, bool inverse, std::int64_t first = 0) {
   return {op.n / (op.heads + op.kv_heads), op.rows, inverse, first,
           op.rotary_base};
+}
+
+inline host::WidthNorm width_norm(const models::Operator& op, const KernelContext& c) {
+  return {c.norm_epsilon, op.scale};
+}
+
+inline host::RowGates row_gates(const models::Operator& op, std::int64_t rows) {
+  return {rows, op.n, !op.router.sigmoid};
+}
+
+inline host::RoutingShape routing_shape(const models::Operator& op, const KernelContext& c) {
+  return {c.samples, op.rows, op.n, op.k, op.router};
+}
+
+inline host::CopyShape copy_shape(const models::Operator& op, std::int64_t rows) {
+  return {rows, op.n, op.k, op.kind != models::OpKind::combine || op.weighs};
+}
+
+// Ranks that divide the inputs of an expert's last product each add the bias to some columns.
+inline host::ExpertShape expert_shape(const models::Operator& op, const KernelContext& c) {
+  const auto ways = static_cast<std::int64_t>(op.scale);
+  const std::int64_t own = (op.n + ways - 1) / ways, first = ways > 1 ? c.tensor_rank * own : 0;
+  const std::int64_t biased = std::clamp<std::int64_t>(op.n - first, 0, own);
+  return {c.samples, op.rows, op.n, op.k, op.groups, op.origins, first, biased, own};
+}
+
+// Where input i of a concat, of so many elements, lies in its result.
+inline host::ColumnBlock column_block(const models::Operator& op, std::size_t i,
+                                      std::int64_t elements, std::int64_t samples) {
+  const std::int64_t rows = op.rows * samples;
+  return {rows, op.n, op.column_offsets[i], elements / rows};
+}
+
+// Rows of a sample in what the first token is taken from.
+inline std::int64_t token_rows(const models::Operator& op, const Operand& x,
+                               std::int64_t samples) {
+  return x.elements / samples / op.n;
 }
 
 inline host::LogitShape logit_shape(const models::Operator& op, std::int64_t rows,

@@ -1,5 +1,7 @@
 #include "sim/cost/launches.hpp"
 
+#include <algorithm>
+
 namespace cost {
 namespace {
 
@@ -15,8 +17,17 @@ std::int64_t activations(const Operator& op) {
   return op.activation == models::Activation::identity ? 0 : 1;
 }
 
+// Products of an expert's matrix: one of all experts of an origin where each has as many rows.
+std::int64_t expert_products(const Operator& op) {
+  const std::int64_t each = op.rows / op.origins;
+  return op.origins * (each % op.groups == 0 ? 1 : std::min(op.groups, each));
+}
+std::int64_t biases(const Operator& op) { return op.parameters.size() > 1 ? 1 : 0; }
+
 std::int64_t forward(const Operator& op) {
   switch (op.kind) {
+    case OpKind::expert_linear: return expert_products(op) + biases(op);
+    case OpKind::concat: return std::ssize(op.inputs);
     case OpKind::qk_norm: return 2;                 // the values pass by
     case OpKind::lora_up: return op.groups;
     case OpKind::dense: return 1 + activations(op);
@@ -30,15 +41,21 @@ std::int64_t input_gradient(const Operator& op) {
     case OpKind::layer_norm:
     case OpKind::rms_norm: return trains(op) ? 2 : 1;  // strips of the sums come with the rows
     case OpKind::qk_norm: return trains(op) ? 2 + 2 * kColumnSums : 2;
+    case OpKind::width_norm: return trains(op) ? 1 + 2 * kColumnSums : 1;
+    case OpKind::expert_linear: return expert_products(op);
+    case OpKind::concat: return std::ssize(op.inputs);
     case OpKind::lora_up: return 2 * op.groups;
-    case OpKind::attention: return 3;               // a sum of each row; queries; keys and values
+    case OpKind::attention:                         // sinks; a sum of each row; queries; keys
+      return (op.parameters.empty() || !trains(op) ? 0 : 1) + 3;
     default: return 1;
   }
 }
 
 std::int64_t weight_gradient(const Operator& op) {
   switch (op.kind) {
-    case OpKind::token_embedding: return 3;         // order of the rows; pieces; their sums
+    case OpKind::token_embedding:
+    case OpKind::type_embedding: return 3;          // order of the rows; pieces; their sums
+    case OpKind::expert_linear: return expert_products(op) + biases(op);
     case OpKind::linear: return op.parameters.size() > 1 ? 1 + kColumnSums : 1;
     case OpKind::dense: return 1 + kColumnSums + activations(op);
     case OpKind::bias_add: return kColumnSums;
@@ -59,40 +76,21 @@ std::int64_t launches(const Operator& op, program::ActionKind kind) {
 
 bool has_kernels(const Operator& op) {
   switch (op.kind) {
-    case OpKind::top_k:
-    case OpKind::dispatch:
-    case OpKind::expert_linear:
-    case OpKind::combine:
-    case OpKind::type_embedding:
-    case OpKind::first_token:
     case OpKind::convolution:
     case OpKind::max_pool:
     case OpKind::average_pool:
     case OpKind::local_response_norm:
     case OpKind::dropout:
-    case OpKind::concat:
     case OpKind::cut_send:
     case OpKind::cut_receive:
     case OpKind::cut_sent:
-    case OpKind::scale:
-    case OpKind::soft_cap:
-    case OpKind::relu_squared:
-    case OpKind::geglu:
-    case OpKind::clamped_swiglu:
-    case OpKind::row_gate:
-    case OpKind::latent_join:
-    case OpKind::square_sums:
-    case OpKind::width_norm:
     case OpKind::batch_norm: return false;
     case OpKind::attention: {
-      const bool plain = op.window_keys == 0 && op.chunk_keys == 0 && op.soft_cap == 0 &&
-                         op.score_scale == 0 && op.parameters.empty() && op.value_dim == 0;
-      return op.head_dim <= 128 && op.causal && !op.alibi && plain;
+      constexpr std::int64_t kWidest = 256, kMostSloped = 128;  // of heads, and with linear biases
+      const bool stores = op.outputs.size() > 2;
+      return std::max(op.head_dim, op.value_dim) <= kWidest && !stores &&
+             (!op.alibi || op.heads <= kMostSloped);
     }
-    case OpKind::rms_norm: return op.gamma_offset == 0;
-    case OpKind::qk_norm:
-      return op.gamma_offset == 0 && !op.parameters.empty();
-    case OpKind::layer_norm: return op.parameters.size() == 2;
     default: return true;
   }
 }

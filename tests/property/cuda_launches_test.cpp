@@ -5,6 +5,7 @@
 #include "sim/cost/action.hpp"
 #include "sim/cost/launches.hpp"
 #include "tests/catch.hpp"
+#include "tests/property/decoder_specs.hpp"
 #include "tests/property/run_program.hpp"
 #include "tests/property/strategies.hpp"
 
@@ -96,6 +97,23 @@ TEST_CASE("the launches that cost counts of a GPT are those of the backend") {
                    {"add_layer_norm"});
   check_counts(gpt, tiny_job(gpt, 12, "mixed"), strategy(1, 12, 2),
                {"product_gelu", "product_gelu_gradient"}, true);
+}
+
+TEST_CASE("they are of decoders since Llama, of mixtures of experts and of BERT") {
+  for (const models::ModelSpec& spec : decoders()) {
+    // Norms of 10 columns, and gammas behind an odd number of weights: rows off 16 bytes take a
+    // kernel more.
+    if (spec.variants.kv_rank > 0 || spec.variants.head_bias) continue;
+    const Checkpoint c = spec.name == "window" ? Checkpoint::every_k : Checkpoint::none;
+    check_counts(spec, tiny_job(spec, 12), strategy(1, 12, 2, recomputing(c)), {});
+  }
+  // Experts whose rows differ in number, and those of other ranks.
+  for (const std::int64_t experts : {3, 4}) {
+    const models::ModelSpec spec = tiny_mixture(experts, 2);
+    check_counts(spec, tiny_job(spec, 12), strategy(1, 12, 2), {});
+  }
+  const models::ModelSpec bert = tiny_of(models::Family::bert);
+  check_counts(bert, tiny_job(bert, 12), strategy(1, 12, 2), {});
 }
 
 TEST_CASE("they are of decoders with other norms and gates, of chains and of adapters") {

@@ -1,5 +1,5 @@
 #pragma once
-// AttentionLibrary: causal attention by a library that is opened while running (cuDNN's), which the
+// AttentionLibrary: attention by a library that is opened while running (cuDNN's), which the
 // backend may call in place of its own kernels. What is kept for backward is what those keep, so
 // that either may read it. Thread-safe.
 
@@ -23,6 +23,9 @@ struct AttentionPart {
   std::int64_t samples = 1, seq = 1, heads = 1, kv_heads = 1, head_dim = 1;
   std::int64_t row = 0, out_row = 0;   // elements from a row of q, k and v, and of out, to the next
   bool repeats = true;                 // the same inputs give the same bits
+  std::int64_t value_dim = 1;          // of a head's values
+  bool causal = true;                  // else every query sees every key
+  double scale = 1;                    // of scores
   auto operator<=>(const AttentionPart&) const = default;
 };
 

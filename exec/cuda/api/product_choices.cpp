@@ -9,7 +9,7 @@
 namespace exec::cuda {
 namespace {
 
-constexpr std::string_view kSchema = "products/1";
+constexpr std::string_view kSchema = "products/2";
 constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 
 // Bytes that divide the address, up to 256: what a kernel may take for granted.
@@ -21,11 +21,17 @@ std::int64_t alignment(const void* p) {
 }  // namespace
 
 ProductKey key_of(const host::MixedGemm& g, int then, const void* before) {
+  // Of the matrices of a batch, too.
+  const auto lies = [&](const host::Matrix& m) {
+    const std::int64_t between = g.count > 1 ? m.stride * core::bits(m.view.type) / 8 : 0;
+    return std::min(alignment(m.view.data), alignment(reinterpret_cast<const void*>(between)));
+  };
   const auto type = [](const host::View& v) { return static_cast<std::int64_t>(v.type); };
   return {g.m, g.n, g.k, g.a.leading, g.b.leading, g.c.leading, g.a.transposed, g.b.transposed,
           type(g.a.view), type(g.b.view), type(g.c.view), g.bias ? 1 + type(g.bias) : 0,
-          alignment(g.a.view.data), alignment(g.b.view.data), alignment(g.c.view.data),
-          g.accumulate, then, alignment(before), alignment(g.bias.data)};
+          lies(g.a), lies(g.b), lies(g.c),
+          g.accumulate, then, alignment(before), alignment(g.bias.data), g.count,
+          g.a.stride, g.b.stride, g.c.stride};
 }
 
 core::Result<ProductChoices> read_product_choices(const std::string& path) {

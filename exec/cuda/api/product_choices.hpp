@@ -15,8 +15,8 @@ namespace exec::cuda {
 // m, n, k; leading dimensions of a, b, c; whether a and b are transposed; types of a, b, c and the
 // bias (0: none); bytes that divide the addresses of a, b, c, up to 256; whether c is added to;
 // what follows the sums (Products::Then); bytes that divide the addresses of a GELU's input and of
-// the bias.
-using ProductKey = std::array<std::int64_t, 19>;
+// the bias; products of a batch, and elements between its matrices a, b and c.
+using ProductKey = std::array<std::int64_t, 23>;
 ProductKey key_of(const host::MixedGemm& product, int then, const void* before);
 
 struct ProductChoice {
@@ -30,7 +30,7 @@ struct ProductChoices {
   int added = 0;                       // since they were read
 };
 
-// schema products/1; a file that is not there has none.
+// schema products/2; a file that is not there has none.
 core::Result<ProductChoices> read_product_choices(const std::string& path);
 core::Status write_product_choices(const std::string& path, const ProductChoices& choices);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -41,8 +42,10 @@ AttentionPart part_of(const AttentionPart& whole, std::int64_t at_most) {
 
 AttentionPart whole_of(const View& qkv, bool backward, const host::AttentionShape& s,
                        bool repeats) {
+  const double plain = 1.0 / std::sqrt(static_cast<double>(s.head_dim));
   return {qkv.type,   backward,   s.samples,       s.seq,                s.heads,
-          s.kv_heads, s.head_dim, s.qkv_columns(), s.heads * s.head_dim, repeats};
+          s.kv_heads, s.head_dim, s.qkv_columns(), s.heads * s.values(), repeats,
+          s.values(), s.causal,   s.scale != 0 ? s.scale : plain};
 }
 
 std::byte* data(const View& v) { return static_cast<std::byte*>(v.data); }
@@ -62,10 +65,11 @@ AttentionPlaces moved(const AttentionPlaces& at, const AttentionPart& whole, std
   const auto by = [](std::byte* p, std::int64_t bytes) { return p == nullptr ? p : p + bytes; };
   const std::int64_t q = (row + head * whole.head_dim) * width,
                      k = (row + kv_head * whole.head_dim) * width,
-                     o = (out + head * whole.head_dim) * width,
+                     v = (row + kv_head * whole.value_dim) * width,
+                     o = (out + head * whole.value_dim) * width,
                      lse = (sample * whole.heads + head) * whole.seq * statistic;
-  return {by(at.q, q),    by(at.k, k),  by(at.v, k),  by(at.out, o), by(at.lse, lse),
-          by(at.dout, o), by(at.dq, q), by(at.dk, k), by(at.dv, k)};
+  return {by(at.q, q),    by(at.k, k),  by(at.v, v),  by(at.out, o), by(at.lse, lse),
+          by(at.dout, o), by(at.dq, q), by(at.dk, k), by(at.dv, v)};
 }
 
 bool aligned(const AttentionPlaces& at, const AttentionPart& whole) {
@@ -74,11 +78,17 @@ bool aligned(const AttentionPlaces& at, const AttentionPart& whole) {
   };
   const bool all = std::ranges::all_of(
       std::array{at.q, at.k, at.v, at.out, at.lse, at.dout, at.dq, at.dk, at.dv}, of);
-  return all &&
-         static_cast<std::size_t>(whole.head_dim * core::bits(whole.type) / 8) % kAlignment == 0;
+  const auto whole_chunks = [&](std::int64_t head) {
+    return static_cast<std::size_t>(head * core::bits(whole.type) / 8) % kAlignment == 0;
+  };
+  return all && whole_chunks(whole.head_dim) && whole_chunks(whole.value_dim);
 }
 
 }  // namespace
+
+bool AttentionChoice::may_compute(const host::AttentionShape& s) {
+  return s.window == 0 && s.chunk == 0 && s.soft_cap == 0 && s.biases.all_heads == 0;
+}
 
 AttentionChoice::AttentionChoice(AttentionKernel asked, Api& api, bool repeats)
     : repeats_(repeats) {

@@ -29,6 +29,9 @@ class AttentionChoice {
     return opened_.library != nullptr ? opened_.library->name() : "own kernels";
   }
 
+  // Whether a library may be asked: own kernels alone have windows, chunks, capped scores and
+  // linear biases.
+  static bool may_compute(const host::AttentionShape& s);
   // Whether it was given to the library; else nothing was. As attention() and
   // attention_input_gradient() of kernels.hpp.
   bool forward(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& s);

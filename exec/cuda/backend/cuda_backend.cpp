@@ -207,6 +207,7 @@ bool CudaBackend::launch_by_library(const program::Action& action, const models:
   if (op.kind != models::OpKind::attention) return false;
   const Queue& q = queue(action.stream);
   const host::AttentionShape shape = attention_shape(op, context);
+  if (!op.parameters.empty() || !AttentionChoice::may_compute(shape)) return false;
   if (action.kind == ActionKind::forward) {
     const Forward<ops::attention> a(op, args);
     return device_.attention.forward(q, a["out"], a["lse"], a["qkv"], shape);

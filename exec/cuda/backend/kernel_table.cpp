@@ -1,5 +1,6 @@
 #include "exec/cuda/backend/kernel_table.hpp"
 
+#include "exec/cuda/backend/decoder_table.hpp"
 #include "exec/interpret/arguments.hpp"
 #include "exec/interpret/operator_shapes.hpp"
 
@@ -19,9 +20,10 @@ void unary(const Queue& q, const Operator& op, ops::Kernel kernel, Args args, bo
     return view(args[program::argument(op, kernel, args.size(), name)]);
   };
   const std::int64_t n = rows * op.n;
-  if (kernel == ops::Kernel::forward) return unary(q, a("y"), a("x"), n, op.kind, op.activation);
+  const host::UnaryForm form{op.activation, op.scale};
+  if (kernel == ops::Kernel::forward) return unary(q, a("y"), a("x"), n, op.kind, form);
   PLANNER_CHECK(!accumulate, op.name + " overwrites its input's gradient");
-  unary_gradient(q, a("d_x"), a("d_y"), a(ops::kept_of_unary(op.kind)), n, op.kind, op.activation);
+  unary_gradient(q, a("d_x"), a("d_y"), a(ops::kept_of_unary(op.kind)), n, op.kind, form);
 }
 
 void forward(const Queue& q, const Operator& op, Args args, const KernelContext& c) {
@@ -44,19 +46,22 @@ void forward(const Queue& q, const Operator& op, Args args, const KernelContext&
     }
     case OpKind::rms_norm: {
       const Forward<ops::rms_norm> a(op, args);
-      return rms_norm(q, a["y"], a["rstd"], a["x"], a["gamma"], rows, op.n, c.norm_epsilon);
+      return rms_norm(q, a["y"], a["rstd"], a["x"], a["gamma"], rows, op.n, c.norm_epsilon,
+                      op.gamma_offset);
     }
     case OpKind::qk_norm: {
       const Forward<ops::qk_norm> a(op, args);
       return qk_norm(q, a["y"], a["rstd"], a["qkv"], a["q_gamma"], a["k_gamma"],
-                     head_shape(op, rows), c.norm_epsilon);
+                     head_shape(op, rows), c.norm_epsilon, op.gamma_offset);
     }
     case OpKind::rope:
       return rotate(q, Forward<ops::rope>(op, args)["y"], head_shape(op, rows),
                     rotation(op, false));
-    case OpKind::swiglu: {
-      const Forward<ops::swiglu> a(op, args);
-      return swiglu(q, a["y"], a["x"], rows, op.n);
+    case OpKind::swiglu:
+    case OpKind::geglu:
+    case OpKind::clamped_swiglu: {
+      const Forward<ops::swiglu> a(op, args);  // all gates have its arguments
+      return gated(q, a["y"], a["x"], rows, op.n, op.kind);
     }
     case OpKind::linear: {
       const Forward<ops::linear> a(op, args);
@@ -69,7 +74,8 @@ void forward(const Queue& q, const Operator& op, Args args, const KernelContext&
     }
     case OpKind::attention: {
       const Forward<ops::attention> a(op, args);
-      return attention(q, a["out"], a["lse"], a["qkv"], attention_shape(op, c));
+      return attention(q, a["out"], a["lse"], a["qkv"], attention_shape(op, c),
+                       a.has("sinks") ? a["sinks"] : View{});
     }
     case OpKind::add: {
       const Forward<ops::add> a(op, args);
@@ -103,8 +109,7 @@ void forward(const Queue& q, const Operator& op, Args args, const KernelContext&
       return squared_error(q, static_cast<double*>(a["loss"].data), a["y"], a["target"], n,
                            {1.0 / static_cast<double>(c.global_batch), c.loss_scale});
     }
-    default:
-      PLANNER_CHECK(false, "operator without a kernel: " + op.name);  // the platform refused it
+    default: return decoder_forward(q, op, args, c);
   }
 }
 
@@ -114,15 +119,15 @@ void input_gradient(const Queue& q, const Operator& op, Args args, bool accumula
   switch (op.kind) {
     case OpKind::layer_norm: {
       const InputGradient<ops::layer_norm> a(op, args);
-      const bool weights = a.has("d_gamma");
-      return layer_norm_gradients(q, a["d_x"], weights ? a["d_gamma"] : View{},
-                                  weights ? a["d_beta"] : View{}, a["d_y"], a["x"], a["gamma"],
-                                  a["mean"], a["rstd"], rows, op.n, accumulate);
+      return layer_norm_gradients(q, a["d_x"], a.has("d_gamma") ? a["d_gamma"] : View{},
+                                  a.has("d_beta") ? a["d_beta"] : View{}, a["d_y"], a["x"],
+                                  a["gamma"], a["mean"], a["rstd"], rows, op.n, accumulate);
     }
     case OpKind::rms_norm: {
       const InputGradient<ops::rms_norm> a(op, args);
       return rms_norm_gradients(q, a["d_x"], a.has("d_gamma") ? a["d_gamma"] : View{}, a["d_y"],
-                                a["x"], a["gamma"], a["rstd"], rows, op.n, accumulate);
+                                a["x"], a["gamma"], a["rstd"], rows, op.n, accumulate,
+                                op.gamma_offset);
     }
     case OpKind::qk_norm: {
       const InputGradient<ops::qk_norm> a(op, args);
@@ -132,15 +137,17 @@ void input_gradient(const Queue& q, const Operator& op, Args args, bool accumula
         qk_norm_weight_gradient(q, a["d_q_gamma"], a["d_k_gamma"], a["d_y"], a["qkv"], a["rstd"],
                                 shape);
       return qk_norm_input_gradient(q, a["d_qkv"], a["d_y"], a["qkv"], a["q_gamma"], a["k_gamma"],
-                                    a["rstd"], shape);
+                                    a["rstd"], shape, op.gamma_offset);
     }
     case OpKind::rope:
       return rotate(q, InputGradient<ops::rope>(op, args)["d_y"], head_shape(op, rows),
                     rotation(op, true));
-    case OpKind::swiglu: {
+    case OpKind::swiglu:
+    case OpKind::geglu:
+    case OpKind::clamped_swiglu: {
       const InputGradient<ops::swiglu> a(op, args);
-      PLANNER_CHECK(!accumulate, "swiglu overwrites its input's gradient");
-      return swiglu_gradient(q, a["d_x"], a["d_y"], a["x"], rows, op.n);
+      PLANNER_CHECK(!accumulate, op.name + " overwrites its input's gradient");
+      return gated_gradient(q, a["d_x"], a["d_y"], a["x"], rows, op.n, op.kind);
     }
     case OpKind::linear: {
       const InputGradient<ops::linear> a(op, args);
@@ -160,10 +167,13 @@ void input_gradient(const Queue& q, const Operator& op, Args args, bool accumula
     }
     case OpKind::attention: {
       const InputGradient<ops::attention> a(op, args);
+      if (a.has("d_sinks"))
+        attention_sink_gradient(q, a["d_sinks"], a["d_out"], a["out"], a["lse"], a["sinks"],
+                                attention_shape(op, c));
       return attention_input_gradient(q, a["d_qkv"], a["d_out"], a["qkv"], a["out"], a["lse"],
                                       attention_shape(op, c));
     }
-    default: PLANNER_CHECK(false, "operator without an input gradient: " + op.name);
+    default: return decoder_input_gradient(q, op, args, accumulate, c);
   }
 }
 
@@ -196,7 +206,7 @@ void weight_gradient(const Queue& q, const Operator& op, Args args, const Kernel
       const WeightGradient<ops::bias_add> a(op, args);
       return bias_gradient(q, a["d_b"], a["d_y"], rows, op.n);
     }
-    default: PLANNER_CHECK(false, "operator without a weight gradient: " + op.name);
+    default: return decoder_weight_gradient(q, op, args, c);
   }
 }
 

@@ -107,9 +107,8 @@ CudaPlatform::~CudaPlatform() {
 core::Problems CudaPlatform::problems(const program::Program& program, const planner::Job& job,
                                       std::span<const int>) {
   core::Problems found = kernel_problems(program, name(), computes,
-                                         "execute it with --backend host, or a model of family "
-                                         "gpt2, opt, llama, qwen2, qwen3, gpt_neox "
-                                         "or chain, without experts");
+                                         "execute it with --backend host, or another model: GPUs "
+                                         "have transformers with heads of up to 256, and chains");
   for (core::Problem& p : shared_inputs(program)) found.push_back(std::move(p));
   if (job.quantization == "two_factor")
     found.push_back({"quantization", "none, int8 or nf4 on a GPU", job.quantization,

@@ -160,4 +160,65 @@ PLANNER_DEVICE float over_quad(float x, Op op) {
   return op(x, __shfl_xor_sync(kAll, x, 2));
 }
 
+// ---- what of a tile is seen, and what its scores become
+
+// Tiles of keys, up to that of the last which queries before `last` see.
+template <bool kMasked>
+PLANNER_DEVICE int tiles_of(const Heads& s, int last, int met) {
+  const int seq = static_cast<int>(s.seq), end = kMasked && !s.causal ? seq : smaller(last, seq);
+  return (end + met - 1) / met;
+}
+
+// Scores of rows from `row`, columns from `column`, of which a row sees those up to itself.
+template <bool kRowsAreKeys, int kTiles, int kOthers>
+PLANNER_DEVICE void hide(float (&s)[kTiles][kOthers][4], int row, int column) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int ahead = column - row + lane % 4 * 2 - lane / 4;
+  PLANNER_UNROLL
+  for (int m = 0; m < kTiles; ++m)
+    PLANNER_UNROLL
+    for (int n = 0; n < kOthers; ++n)
+      PLANNER_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const int past = ahead + 8 * n + i % 2 - 16 * m - i / 2 * 8;
+        if (kRowsAreKeys ? past < 0 : past > 0) s[m][n][i] = -INFINITY;
+      }
+}
+
+// Products of queries and keys become scores that are not scaled yet: capped, with linear biases,
+// and no score where a query does not see a key. Rows from `row`, columns from `column`.
+template <bool kRowsAreKeys, int kTiles, int kOthers>
+PLANNER_DEVICE void mask(float (&s)[kTiles][kOthers][4], int row, int column, const Heads& h,
+                         float slope) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const float scale = static_cast<float>(h.scale), cap = static_cast<float>(h.soft_cap);
+  // Whether every query of the tile sees every key: the first sees the last, the last the first.
+  const int last_row = row + 16 * kTiles - 1, last = column + 8 * kOthers - 1;
+  const bool all = kRowsAreKeys ? h.sees(column, last_row) && h.sees(last, row)
+                                : h.sees(row, last) && h.sees(last_row, column);
+  PLANNER_UNROLL
+  for (int m = 0; m < kTiles; ++m)
+    PLANNER_UNROLL
+    for (int n = 0; n < kOthers; ++n)
+      PLANNER_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const int r = row + 16 * m + i / 2 * 8 + lane / 4;
+        const int c = column + 8 * n + lane % 4 * 2 + i % 2;
+        const int query = kRowsAreKeys ? c : r, key = kRowsAreKeys ? r : c;
+        float& x = s[m][n][i];
+        if (cap > 0) x = cap * tanh_of(x * scale / cap) / scale;
+        if (slope != 0) x += slope * static_cast<float>(key - query) / scale;
+        if (!all && !h.sees(query, key)) x = -INFINITY;
+      }
+}
+
+// The derivative of a capped score by the product it was made of, without the scale; 0 where there
+// is no score.
+PLANNER_DEVICE float cap_slope(float score, const Heads& h) {
+  if (score == -INFINITY) return 0;
+  if (h.soft_cap == 0) return 1;
+  const float t = score * static_cast<float>(h.scale) / static_cast<float>(h.soft_cap);
+  return 1 - t * t;
+}
+
 }  // namespace exec::cuda

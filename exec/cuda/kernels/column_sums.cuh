@@ -71,6 +71,7 @@ __global__ void add_strips(Targets<kSums> targets, const T* partial, int64_t str
   const int64_t c = static_cast<int64_t>(blockIdx.x) * 32 + lane;
   PLANNER_UNROLL
   for (int s = 0; s < kSums; ++s) {
+    if (targets.of[s].data == nullptr) continue;  // on all threads: nobody wants this sum
     T sum = T(0);
     PLANNER_UNROLL_BY(8)
     for (int64_t strip = c < n ? warp : strips; strip < strips; strip += kStripWarps)

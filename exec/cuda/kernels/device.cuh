@@ -3,6 +3,7 @@
 // source is compiled by nvcc and, against the emulator, by the host's compiler.
 
 #include <cstdint>
+#include <cstring>
 
 #include "core/dtype.hpp"
 
@@ -157,6 +158,34 @@ PLANNER_DEVICE void store_pack(A* p, int64_t i, int64_t n, bool wide, const Comp
     for (int j = 0; j < kSize; ++j)
       if (i + j < n) narrow(in[j], p[i + j]);
   }
+}
+
+// A pack as it was read: as words, since a register holds no more than one number otherwise.
+struct alignas(16) Words { std::uint32_t of[4]; };
+
+template <class A>
+PLANNER_DEVICE Words raw(const A* p) {
+  return *reinterpret_cast<const Words*>(p);
+}
+template <class A>
+PLANNER_DEVICE void widened(const Words& words, Compute<A>* out) {
+  Pack<A> pack;
+  std::memcpy(&pack, &words, sizeof pack);
+  PLANNER_UNROLL
+  for (int j = 0; j < Pack<A>::kSize; ++j) out[j] = widen(pack.v[j]);
+}
+template <class A>
+PLANNER_DEVICE Words narrowed_all(const Compute<A>* in) {
+  Pack<A> pack;
+  PLANNER_UNROLL
+  for (int j = 0; j < Pack<A>::kSize; ++j) narrow(in[j], pack.v[j]);
+  Words words;
+  std::memcpy(&words, &pack, sizeof pack);
+  return words;
+}
+template <class A>
+PLANNER_DEVICE void put(A* p, const Words& words) {
+  *reinterpret_cast<Words*>(p) = words;
 }
 
 // ---- operands whose type is known at run time: what is read and written seldom

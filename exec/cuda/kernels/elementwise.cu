@@ -111,8 +111,87 @@ struct TanhGradient {
   PLANNER_DEVICE T operator()(T dy, T y) const { return dy * (T(1) - y * y); }
 };
 
+struct Scaled {
+  double factor;
+  template <class T>
+  PLANNER_DEVICE T operator()(T x) const { return x * static_cast<T>(factor); }
+};
+struct ReluSquared {
+  template <class T>
+  PLANNER_DEVICE T operator()(T x) const { return x > T(0) ? x * x : T(0); }
+};
+struct ReluSquaredGradient {
+  template <class T>
+  PLANNER_DEVICE T operator()(T dy, T x) const { return x > T(0) ? T(2) * x * dy : T(0); }
+};
+struct SoftCap {
+  double cap;
+  template <class T>
+  PLANNER_DEVICE T operator()(T x) const {
+    return static_cast<T>(cap) * tanh_of(x / static_cast<T>(cap));
+  }
+};
+struct SoftCapGradient {
+  double cap;
+  template <class T>
+  PLANNER_DEVICE T operator()(T dy, T x) const {
+    const T t = tanh_of(x / static_cast<T>(cap));
+    return dy * (T(1) - t * t);
+  }
+};
+
+// ---- gates: their value, and the derivatives by gate and by up
+
+struct Swiglu {                        // silu'(z) = s (1 + z (1 - s)), s = logistic(z)
+  static constexpr const char *kName = "swiglu", *kGradient = "swiglu_gradient";
+  template <class T>
+  static PLANNER_DEVICE T value(T gate, T up) { return gate * logistic(gate) * up; }
+  template <class T>
+  static PLANNER_DEVICE T by_gate(T d, T gate, T up) {
+    const T s = logistic(gate);
+    return d * up * (s * (T(1) + gate * (T(1) - s)));
+  }
+  template <class T>
+  static PLANNER_DEVICE T by_up(T d, T gate, T) { return d * (gate * logistic(gate)); }
+};
+struct Geglu {
+  static constexpr const char *kName = "geglu", *kGradient = "geglu_gradient";
+  template <class T>
+  static PLANNER_DEVICE T value(T gate, T up) { return Gelu{false}(gate) * up; }
+  template <class T>
+  static PLANNER_DEVICE T by_gate(T d, T gate, T up) { return GeluGradient{false}(d * up, gate); }
+  template <class T>
+  static PLANNER_DEVICE T by_up(T d, T gate, T) { return d * Gelu{false}(gate); }
+};
+struct ClampedSwiglu {                 // [gpt-oss]
+  static constexpr const char *kName = "clamped_swiglu", *kGradient = "clamped_swiglu_gradient";
+  static constexpr double kMost = 7.0, kSlope = 1.702;
+  template <class T>
+  static PLANNER_DEVICE T cut_gate(T gate) { return gate > T(kMost) ? T(kMost) : gate; }
+  template <class T>
+  static PLANNER_DEVICE T cut_up(T up) {
+    return up < T(-kMost) ? T(-kMost) : up > T(kMost) ? T(kMost) : up;
+  }
+  template <class T>
+  static PLANNER_DEVICE T value(T gate, T up) {
+    const T g = cut_gate(gate);
+    return (cut_up(up) + T(1)) * g * logistic(T(kSlope) * g);
+  }
+  template <class T>
+  static PLANNER_DEVICE T by_gate(T d, T gate, T up) {
+    if (gate > T(kMost)) return T(0);
+    const T s = logistic(T(kSlope) * gate);
+    return d * ((cut_up(up) + T(1)) * s * (T(1) + T(kSlope) * gate * (T(1) - s)));
+  }
+  template <class T>
+  static PLANNER_DEVICE T by_up(T d, T gate, T up) {
+    const T g = cut_gate(gate);
+    return up < T(-kMost) || up > T(kMost) ? T(0) : d * (g * logistic(T(kSlope) * g));
+  }
+};
+
 // x[rows, 2n] = [gate, up]; one pack of y's elements a thread.
-template <class A>
+template <class A, class G>
 __global__ void gate(A* y, const A* x, int64_t rows, int64_t n) {
   constexpr int kSize = Pack<A>::kSize;
   const int64_t packs = (n + kSize - 1) / kSize;
@@ -123,12 +202,11 @@ __global__ void gate(A* y, const A* x, int64_t rows, int64_t n) {
   Compute<A> g[kSize], u[kSize];
   load_pack(x + 2 * r * n, i, n, wide, g);
   load_pack(x + (2 * r + 1) * n, i, n, wide, u);
-  for (int j = 0; j < kSize; ++j) u[j] = g[j] * logistic(g[j]) * u[j];
+  for (int j = 0; j < kSize; ++j) u[j] = G::value(g[j], u[j]);
   store_pack(y + r * n, i, n, wide, u);
 }
 
-// silu'(z) = s (1 + z (1 - s)), s = logistic(z).
-template <class A>
+template <class A, class G>
 __global__ void gate_gradient(A* dx, const A* dy, const A* x, int64_t rows, int64_t n) {
   using T = Compute<A>;
   constexpr int kSize = Pack<A>::kSize;
@@ -142,12 +220,23 @@ __global__ void gate_gradient(A* dx, const A* dy, const A* x, int64_t rows, int6
   load_pack(x + (2 * r + 1) * n, i, n, wide, u);
   load_pack(dy + r * n, i, n, wide, d);
   for (int j = 0; j < kSize; ++j) {
-    const T s = logistic(g[j]);
-    u[j] = d[j] * u[j] * (s * (T(1) + g[j] * (T(1) - s)));
-    d[j] = d[j] * (g[j] * s);
+    const T up = u[j];
+    u[j] = G::by_gate(d[j], g[j], up);
+    d[j] = G::by_up(d[j], g[j], up);
   }
   store_pack(dx + 2 * r * n, i, n, wide, u);
   store_pack(dx + (2 * r + 1) * n, i, n, wide, d);
+}
+
+// body.template operator()<G>()
+template <class Body>
+void with_gate(models::OpKind kind, Body&& body) {
+  switch (kind) {
+    case models::OpKind::swiglu: return body.template operator()<Swiglu>();
+    case models::OpKind::geglu: return body.template operator()<Geglu>();
+    case models::OpKind::clamped_swiglu: return body.template operator()<ClampedSwiglu>();
+    default: PLANNER_CHECK(false, "not a gate");
+  }
 }
 
 template <bool kAdds>
@@ -179,21 +268,36 @@ void relu_gradient(const Queue& q, View dx, View dy, View y, int64_t n) {
   with_type(one_type(dx, dy, y),
             [&]<class A>() { two<A>(q, "relu_gradient", dx, dy, y, n, ReluGradient{}); });
 }
+void scale(const Queue& q, View y, View x, double factor, int64_t n) {
+  with_type(one_type(y, x), [&]<class A>() { one<A>(q, "scale", y, x, n, Scaled{factor}); });
+}
 void unary(const Queue& q, View y, View x, int64_t n, models::OpKind kind,
-           models::Activation form) {
+           const host::UnaryForm& form) {
   switch (kind) {
-    case models::OpKind::gelu: return gelu(q, y, x, n, form);
+    case models::OpKind::gelu: return gelu(q, y, x, n, form.form);
     case models::OpKind::relu: return relu(q, y, x, n);
-    default: PLANNER_CHECK(false, "not a function of one element");
+    default: break;
   }
+  with_type(one_type(y, x), [&]<class A>() {
+    if (kind == models::OpKind::relu_squared)
+      return one<A>(q, "relu_squared", y, x, n, ReluSquared{});
+    PLANNER_CHECK(kind == models::OpKind::soft_cap, "not a function of one element");
+    one<A>(q, "soft_cap", y, x, n, SoftCap{form.factor});
+  });
 }
 void unary_gradient(const Queue& q, View dx, View dy, View kept, int64_t n, models::OpKind kind,
-                    models::Activation form) {
+                    const host::UnaryForm& form) {
   switch (kind) {
-    case models::OpKind::gelu: return gelu_gradient(q, dx, dy, kept, n, form);
+    case models::OpKind::gelu: return gelu_gradient(q, dx, dy, kept, n, form.form);
     case models::OpKind::relu: return relu_gradient(q, dx, dy, kept, n);
-    default: PLANNER_CHECK(false, "not a function of one element");
+    default: break;
   }
+  with_type(one_type(dx, dy, kept), [&]<class A>() {
+    if (kind == models::OpKind::relu_squared)
+      return two<A>(q, "relu_squared_gradient", dx, dy, kept, n, ReluSquaredGradient{});
+    PLANNER_CHECK(kind == models::OpKind::soft_cap, "not a function of one element");
+    two<A>(q, "soft_cap_gradient", dx, dy, kept, n, SoftCapGradient{form.factor});
+  });
 }
 void activate(const Queue& q, View z, models::Activation act, int64_t n) {
   using models::Activation;
@@ -212,18 +316,23 @@ void activate_gradient(const Queue& q, View dy, View y, models::Activation act, 
             [&]<class A>() { two<A>(q, "tanh_gradient", dy, dy, y, n, TanhGradient{}); });
 }
 
-void swiglu(const Queue& q, View y, View x, int64_t rows, int64_t n) {
+void gated(const Queue& q, View y, View x, int64_t rows, int64_t n, models::OpKind kind) {
   with_type(one_type(y, x), [&]<class A>() {
     const int64_t packs = (n + Pack<A>::kSize - 1) / Pack<A>::kSize;
-    launch(q, "swiglu", {blocks_of(rows * packs, kThreads)}, {kThreads}, 0, gate<A>, typed<A>(y),
-           typed<A>(x), rows, n);
+    with_gate(kind, [&]<class G>() {
+      launch(q, G::kName, {blocks_of(rows * packs, kThreads)}, {kThreads}, 0, gate<A, G>,
+             typed<A>(y), typed<A>(x), rows, n);
+    });
   });
 }
-void swiglu_gradient(const Queue& q, View dx, View dy, View x, int64_t rows, int64_t n) {
+void gated_gradient(const Queue& q, View dx, View dy, View x, int64_t rows, int64_t n,
+                    models::OpKind kind) {
   with_type(one_type(dx, dy, x), [&]<class A>() {
     const int64_t packs = (n + Pack<A>::kSize - 1) / Pack<A>::kSize;
-    launch(q, "swiglu_gradient", {blocks_of(rows * packs, kThreads)}, {kThreads}, 0,
-           gate_gradient<A>, typed<A>(dx), typed<A>(dy), typed<A>(x), rows, n);
+    with_gate(kind, [&]<class G>() {
+      launch(q, G::kGradient, {blocks_of(rows * packs, kThreads)}, {kThreads}, 0,
+             gate_gradient<A, G>, typed<A>(dx), typed<A>(dy), typed<A>(x), rows, n);
+    });
   });
 }
 

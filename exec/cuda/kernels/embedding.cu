@@ -45,6 +45,47 @@ __global__ void add_repeated(A* y, const A* x, const A* table, int64_t rows, int
   store_pack(y + r * h, i, h, wide, v);
 }
 
+// y[row] = x[row] + table[type of the row]. A sample has `each` types, of which those of its rows
+// begin at `first`.
+struct TypedRows { int64_t rows, of_sample, each, first, h; };
+template <class A>
+__global__ void add_types(A* y, const A* x, const A* table, const std::int32_t* types,
+                          TypedRows s) {
+  constexpr int kSize = Pack<A>::kSize;
+  const int64_t packs = (s.h + kSize - 1) / kSize;
+  const int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (at >= s.rows * packs) return;
+  const int64_t r = at / packs, i = at % packs * kSize;
+  const int64_t type = types[r / s.of_sample * s.each + s.first + r % s.of_sample];
+  const bool wide = s.h % kSize == 0 && aligned(y) && aligned(x) && aligned(table);
+  Compute<A> v[kSize], w[kSize];
+  load_pack(x + r * s.h, i, s.h, wide, v);
+  load_pack(table + type * s.h, i, s.h, wide, w);
+  for (int j = 0; j < kSize; ++j) v[j] += w[j];
+  store_pack(y + r * s.h, i, s.h, wide, v);
+}
+
+// to = the first of each sample's rows; kBack: to is the gradient of all rows, of which `from` has
+// that of the first.
+template <class A, bool kBack>
+__global__ void first_rows(A* to, const A* from, int64_t samples, int64_t rows, int64_t h,
+                           bool accumulate) {
+  constexpr int kSize = Pack<A>::kSize;
+  const int64_t packs = (h + kSize - 1) / kSize, count = samples * (kBack ? rows : 1);
+  const int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (at >= count * packs) return;
+  const int64_t r = at / packs, i = at % packs * kSize;
+  const bool wide = h % kSize == 0 && aligned(to) && aligned(from), first = r % rows == 0;
+  Compute<A> v[kSize] = {}, old[kSize];
+  if (!kBack) load_pack(from + r * rows * h, i, h, wide, v);
+  if (kBack && first) load_pack(from + r / rows * h, i, h, wide, v);
+  if (accumulate) {
+    load_pack(static_cast<const A*>(to) + r * h, i, h, wide, old);
+    for (int j = 0; j < kSize; ++j) v[j] += old[j];
+  }
+  store_pack(to + r * h, i, h, wide, v);
+}
+
 // Rows by token, and each token's ascending: what the kernels of a gradient hand on.
 struct Order {
   std::int32_t* rows;                  // in order; those of other ranks' tokens are left out
@@ -254,6 +295,38 @@ void token_embedding_weight_gradient(const Queue& q, View dwte, View dy, View to
            0, add_pieces<A>, real(dwte), typed<A>(dy), pieces, h, shard.first_row);
     launch(q, "join_pieces", blocks(h), {kThreads}, 0, join_pieces<T>, real(dwte), pieces, h,
            shard.first_row);
+  });
+}
+void type_embedding(const Queue& q, View y, View x, View wtt, View types, const TypeRows& s) {
+  with_type(one_type(y, x, wtt), [&]<class A>() {
+    const int64_t packs = (s.h + Pack<A>::kSize - 1) / Pack<A>::kSize, rows = s.samples * s.rows;
+    launch(q, "type_embedding", {blocks_of(rows * packs, kThreads)}, {kThreads}, 0, add_types<A>,
+           typed<A>(y), typed<A>(x), typed<A>(wtt), indices(types),
+           TypedRows{rows, s.rows, s.types, s.first, s.h});
+  });
+}
+void type_embedding_weight_gradient(const Queue& q, View dwtt, View dy, View types,
+                                    const TypeRows& s) {
+  const host::TableShard all{0, s.count};
+  if (s.types == s.rows)
+    return token_embedding_weight_gradient(q, dwtt, dy, types, s.samples * s.rows, s.h, all);
+  for (int64_t i = 0; i < s.samples; ++i)
+    token_embedding_weight_gradient(q, dwtt, dy.at(i * s.rows * s.h),
+                                    types.at(i * s.types + s.first), s.rows, s.h, all);
+}
+void first_token(const Queue& q, View y, View x, int64_t samples, int64_t rows, int64_t n) {
+  with_type(one_type(y, x), [&]<class A>() {
+    const int64_t packs = (n + Pack<A>::kSize - 1) / Pack<A>::kSize;
+    launch(q, "first_token", {blocks_of(samples * packs, kThreads)}, {kThreads}, 0,
+           first_rows<A, false>, typed<A>(y), typed<A>(x), samples, rows, n, false);
+  });
+}
+void first_token_gradient(const Queue& q, View dx, View dy, int64_t samples, int64_t rows,
+                          int64_t n, bool accumulate) {
+  with_type(one_type(dx, dy), [&]<class A>() {
+    const int64_t packs = (n + Pack<A>::kSize - 1) / Pack<A>::kSize;
+    launch(q, "first_token_gradient", {blocks_of(samples * rows * packs, kThreads)}, {kThreads}, 0,
+           first_rows<A, true>, typed<A>(dx), typed<A>(dy), samples, rows, n, accumulate);
   });
 }
 void position_embedding(const Queue& q, View y, View x, View wpe, int64_t rows, int64_t h,

@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "exec/cuda/kernels/queue.hpp"
+#include "exec/host/decoder.hpp"
+#include "exec/host/experts.hpp"
+#include "exec/host/graphs.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/optimizers.hpp"
 #include "planner/question/quantization.hpp"
@@ -31,7 +34,17 @@ void position_embedding(const Queue& q, View y, View x, View wpe, std::int64_t r
 void position_embedding_weight_gradient(const Queue& q, View dwpe, View dy, std::int64_t rows,
                                         std::int64_t h, std::int64_t seq);
 
-// ---- norms
+// Types of tokens: `types` of a sample, those of this rank's `rows` from `first`; `count` in all.
+struct TypeRows { std::int64_t samples, rows, types, first, count, h; };
+void type_embedding(const Queue& q, View y, View x, View wtt, View types, const TypeRows& s);
+void type_embedding_weight_gradient(const Queue& q, View dwtt, View dy, View types,
+                                    const TypeRows& s);
+void first_token(const Queue& q, View y, View x, std::int64_t samples, std::int64_t rows,
+                 std::int64_t n);
+void first_token_gradient(const Queue& q, View dx, View dy, std::int64_t samples,
+                          std::int64_t rows, std::int64_t n, bool accumulate);
+
+// ---- norms: of those that are centred beta, of heads the gammas, may be absent
 void layer_norm(const Queue& q, View y, View mean, View rstd, View x, View gamma, View beta,
                 std::int64_t rows, std::int64_t n, double epsilon);
 // sum = a + b, then its layer_norm: the sum is written and not read again.
@@ -42,15 +55,46 @@ void layer_norm_gradients(const Queue& q, View dx, View dgamma, View dbeta, View
                           View gamma, View mean, View rstd, std::int64_t rows, std::int64_t n,
                           bool accumulate);
 void rms_norm(const Queue& q, View y, View rstd, View x, View gamma, std::int64_t rows,
-              std::int64_t n, double epsilon);
+              std::int64_t n, double epsilon, double offset = 0);
 void rms_norm_gradients(const Queue& q, View dx, View dgamma, View dy, View x, View gamma,
-                        View rstd, std::int64_t rows, std::int64_t n, bool accumulate);
+                        View rstd, std::int64_t rows, std::int64_t n, bool accumulate,
+                        double offset = 0);
 void qk_norm(const Queue& q, View y, View rstd, View qkv, View q_gamma, View k_gamma,
-             const host::HeadShape& s, double epsilon);
+             const host::HeadShape& s, double epsilon, double offset = 0);
 void qk_norm_input_gradient(const Queue& q, View dqkv, View dy, View qkv, View q_gamma,
-                            View k_gamma, View rstd, const host::HeadShape& s);
+                            View k_gamma, View rstd, const host::HeadShape& s, double offset = 0);
 void qk_norm_weight_gradient(const Queue& q, View dq_gamma, View dk_gamma, View dy, View qkv,
                              View rstd, const host::HeadShape& s);
+
+void square_sums(const Queue& q, View sums, View qkv, const host::HeadShape& s);
+void square_sums_gradient(const Queue& q, View dqkv, View dsums, View qkv,
+                          const host::HeadShape& s, bool accumulate);
+void width_norm(const Queue& q, View y, View qkv, View sums, View q_gamma, View k_gamma,
+                const host::HeadShape& s, const host::WidthNorm& norm);
+// Without dq_gamma that of dqkv and dsums alone.
+void width_norm_gradients(const Queue& q, View dqkv, View dsums, View dq_gamma, View dk_gamma,
+                          View dy, View qkv, View sums, View q_gamma, View k_gamma,
+                          const host::HeadShape& s, const host::WidthNorm& norm);
+
+// ---- mixtures of experts: products go to the API's library, all experts of an origin in one where
+// each has as many rows
+void top_k(const Queue& q, View gates, View places, View logits, const host::RoutingShape& s);
+void top_k_gradient(const Queue& q, View dlogits, View dgates, View gates, View places,
+                    View logits, const host::RoutingShape& s);
+void dispatch(const Queue& q, View y, View x, View places, const host::CopyShape& s);
+void dispatch_gradient(const Queue& q, View dx, View dy, View places, const host::CopyShape& s,
+                       bool accumulate);
+void combine(const Queue& q, View y, View x, View gates, View places, const host::CopyShape& s);
+void combine_gradient(const Queue& q, View dx, View dgates, View dy, View x, View gates,
+                      View places, const host::CopyShape& s);
+void expert_linear(const Queue& q, View y, View x, View w, View b, const host::ExpertShape& s);
+void expert_linear_input_gradient(const Queue& q, View dx, View dy, View w,
+                                  const host::ExpertShape& s, bool accumulate);
+void expert_linear_weight_gradient(const Queue& q, View dw, View db, View dy, View x,
+                                   const host::ExpertShape& s);
+void row_gate(const Queue& q, View y, View x, View gate, const host::RowGates& s);
+void row_gate_gradient(const Queue& q, View dx, View dgate, View dy, View x, View gate,
+                       const host::RowGates& s, bool accumulate);
 
 // ---- linear layers: products go to the API's library
 void linear(const Queue& q, View y, View x, View w, View bias, const host::LinearShape& s,
@@ -70,27 +114,46 @@ void lora_up(const Queue& q, View y, View u, View b, const host::LoraShape& s);
 void lora_up_input_gradient(const Queue& q, View du, View dy, View b, const host::LoraShape& s);
 void lora_up_weight_gradient(const Queue& q, View db, View dy, View u, const host::LoraShape& s);
 
-// ---- attention, causal: on tensor cores where the type has 16 bits, heads a multiple of 8 and
-// views lie at multiples of 16 bytes; weights and their gradients are then rounded to that type
-// before they are multiplied. plain_...: always without tensor cores.
+// ---- rows side by side (multi-token prediction)
+void put_columns(const Queue& q, View wide, View narrow, const host::ColumnBlock& block);
+void take_columns(const Queue& q, View narrow, View wide, const host::ColumnBlock& block,
+                  bool accumulate);
+
+// ---- latent attention
+void latent_join(const Queue& q, View qkv, View queries, View kv, View k_rope,
+                 const host::HeadShape& s, std::int64_t rotated);
+void latent_join_gradient(const Queue& q, View dq, View dkv, View dk_rope, View dqkv,
+                          const host::HeadShape& s, std::int64_t rotated);
+
+// ---- attention of queries and keys of the same rows: on tensor cores where the type has 16 bits,
+// heads are a multiple of 8 up to 128, values as wide, and views lie at multiples of 16 bytes;
+// weights and their gradients are then rounded to that type before they are multiplied. plain_...:
+// always without tensor cores, heads of up to 256. sinks may be absent.
 void rotate(const Queue& q, View qkv, const host::HeadShape& s, const host::Rotation& rotation);
-void attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& s);
+void attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& s,
+               View sinks = {});
 void attention_input_gradient(const Queue& q, View dqkv, View dout, View qkv, View out, View lse,
                               const host::AttentionShape& s);
-void plain_attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& s);
+void attention_sink_gradient(const Queue& q, View dsinks, View dout, View out, View lse,
+                             View sinks, const host::AttentionShape& s);
+void plain_attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& s,
+                     View sinks = {});
 void plain_attention_input_gradient(const Queue& q, View dqkv, View dout, View qkv, View out,
                                     View lse, const host::AttentionShape& s);
 
 // ---- elementwise
 void unary(const Queue& q, View y, View x, std::int64_t n, models::OpKind kind,
-           models::Activation form);
+           const host::UnaryForm& form);
 void unary_gradient(const Queue& q, View dx, View dy, View kept, std::int64_t n,
-                    models::OpKind kind, models::Activation form);
+                    models::OpKind kind, const host::UnaryForm& form);
+void scale(const Queue& q, View y, View x, double factor, std::int64_t n);
 void gelu(const Queue& q, View y, View x, std::int64_t n, models::Activation form);
 void gelu_gradient(const Queue& q, View dx, View dy, View x, std::int64_t n,
                    models::Activation form);
-void swiglu(const Queue& q, View y, View x, std::int64_t rows, std::int64_t n);
-void swiglu_gradient(const Queue& q, View dx, View dy, View x, std::int64_t rows, std::int64_t n);
+void gated(const Queue& q, View y, View x, std::int64_t rows, std::int64_t n,
+           models::OpKind kind);
+void gated_gradient(const Queue& q, View dx, View dy, View x, std::int64_t rows, std::int64_t n,
+                    models::OpKind kind);
 void relu(const Queue& q, View y, View x, std::int64_t n);
 void relu_gradient(const Queue& q, View dx, View dy, View y, std::int64_t n);
 void activate(const Queue& q, View z, models::Activation act, std::int64_t n);

@@ -4,32 +4,29 @@
 // ascending.
 #include "exec/cuda/kernels/column_sums.cuh"
 #include "exec/cuda/kernels/norm_rows.cuh"
+#include "exec/cuda/kernels/warp_rows.cuh"
 
 namespace exec::cuda {
 namespace {
 
-constexpr unsigned kWarps = 4;         // rows of a block
-
-NormRows plain(int64_t rows, int64_t n) { return {rows, n, n, 1, 1}; }
-NormRows heads(const host::HeadShape& s) {
+NormRows plain(int64_t rows, int64_t n, double offset = 0) { return {rows, n, n, 1, 1, offset}; }
+NormRows heads(const host::HeadShape& s, const View& gamma, double offset) {
   const int64_t normed = s.heads + s.kv_heads;
-  return {s.rows * normed, s.head_dim, s.columns(), normed, s.heads};
+  return {s.rows * normed, s.head_dim, s.columns(), normed, s.heads, gamma ? offset : 1.0};
 }
 
-// The row of this warp, or -1.
-PLANNER_DEVICE int64_t own_row(int64_t count) {
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  return row < count ? row : -1;
-}
-
-// sum over the row of term(first element index, widened packs...), on every lane.
-template <class A, class Each>
-PLANNER_DEVICE void for_packs(int64_t n, Each each) {
+// What a row is multiplied by: gamma and its offset, or the offset alone.
+template <class A>
+PLANNER_DEVICE void load_gamma(const A* gamma, int64_t i, const NormRows& rows, bool wide,
+                               Compute<A>* out) {
   constexpr int kSize = Pack<A>::kSize;
-  for (int64_t i = threadIdx.x % 32 * kSize; i < n; i += 32 * kSize) each(i);
+  for (int j = 0; j < kSize; ++j) out[j] = Compute<A>(0);
+  if (gamma != nullptr) load_pack(gamma, i, rows.n, wide, out);
+  for (int j = 0; j < kSize; ++j) out[j] += static_cast<Compute<A>>(rows.gamma_offset);
 }
 
-// y = (x - mean) rstd gamma + beta (kCentred), or x rstd gamma. kAdds: x = a + b first, stored.
+// y = (x - mean) rstd gamma + beta (kCentred), or x rstd (offset + gamma). kAdds: x = a + b first,
+// stored.
 template <class A, bool kCentred, bool kAdds>
 __global__ void norm_forward(A* y, Compute<A>* mean, Compute<A>* rstd, A* x, const A* a,
                              const A* b, const A* gamma0, const A* gamma1, const A* beta,
@@ -76,9 +73,9 @@ __global__ void norm_forward(A* y, Compute<A>* mean, Compute<A>* rstd, A* x, con
   for_packs<A>(n, [&](int64_t i) {
     T v[kSize], g[kSize];
     load_pack(static_cast<const A*>(x) + at, i, n, wide, v);
-    load_pack(gamma, i, n, wide, g);
+    load_gamma(gamma, i, rows, wide, g);
     for (int j = 0; j < kSize; ++j) v[j] = (v[j] - centre) * scale * g[j];
-    if constexpr (kCentred) {
+    if (kCentred && beta != nullptr) {
       T h[kSize];
       load_pack(beta, i, n, wide && aligned(beta), h);
       for (int j = 0; j < kSize; ++j) v[j] += h[j];
@@ -107,7 +104,7 @@ __global__ void norm_gradient(A* dx, const A* dy, const A* x, const A* gamma0, c
     T d[kSize], v[kSize], g[kSize];
     load_pack(dy + at, i, n, wide, d);
     load_pack(x + at, i, n, wide, v);
-    load_pack(gamma, i, n, wide, g);
+    load_gamma(gamma, i, rows, wide, g);
     for (int j = 0; j < kSize; ++j) {
       sum += d[j] * g[j];
       dot += d[j] * g[j] * ((v[j] - centre) * scale);
@@ -119,7 +116,7 @@ __global__ void norm_gradient(A* dx, const A* dy, const A* x, const A* gamma0, c
     T d[kSize], v[kSize], g[kSize];
     load_pack(dy + at, i, n, wide, d);
     load_pack(x + at, i, n, wide, v);
-    load_pack(gamma, i, n, wide, g);
+    load_gamma(gamma, i, rows, wide, g);
     for (int j = 0; j < kSize; ++j)
       d[j] = (d[j] * g[j] - a - (v[j] - centre) * scale * b) * scale;
     if (accumulate) {
@@ -185,9 +182,10 @@ void gradient_of(const Queue& q, const char* name, const NormGradients& v, const
   with_type(one_type(v.dx, v.dy, v.x, v.gamma0, v.gamma1), [&]<class A>() {
     using T = Compute<A>;
     check_statistics(v.x.type, v.rstd);
-    launch(q, name, {blocks_of(rows.count, kWarps)}, {32 * kWarps}, 0, norm_gradient<A, kCentred>,
-           typed<A>(v.dx), typed<A>(v.dy), typed<A>(v.x), typed<A>(v.gamma0), typed<A>(v.gamma1),
-           typed<T>(v.mean), typed<T>(v.rstd), rows, accumulate);
+    launch(q, name, {blocks_of(rows.count, kRowsOfBlock)}, {kRowThreads}, 0,
+           norm_gradient<A, kCentred>, typed<A>(v.dx), typed<A>(v.dy), typed<A>(v.x),
+           typed<A>(v.gamma0), typed<A>(v.gamma1), typed<T>(v.mean), typed<T>(v.rstd), rows,
+           accumulate);
   });
 }
 
@@ -198,7 +196,7 @@ void forward_of(const Queue& q, const char* name, const NormViews& v, const Norm
   with_type(one_type(v.y, v.x, v.gamma0, v.gamma1, v.a, v.b, v.beta), [&]<class A>() {
     using T = Compute<A>;
     check_statistics(v.x.type, v.rstd);
-    launch(q, name, {blocks_of(rows.count, kWarps)}, {32 * kWarps}, 0,
+    launch(q, name, {blocks_of(rows.count, kRowsOfBlock)}, {kRowThreads}, 0,
            norm_forward<A, kCentred, kAdds>, typed<A>(v.y), typed<T>(v.mean), typed<T>(v.rstd),
            typed<A>(v.x), typed<A>(v.a), typed<A>(v.b), typed<A>(v.gamma0), typed<A>(v.gamma1),
            typed<A>(v.beta), rows, static_cast<T>(epsilon));
@@ -232,25 +230,28 @@ void layer_norm_gradients(const Queue& q, View dx, View dgamma, View dbeta, View
   gradient_of<true>(q, "layer_norm_input_gradient", v, plain(rows, n), accumulate);
 }
 void rms_norm(const Queue& q, View y, View rstd, View x, View gamma, int64_t rows, int64_t n,
-              double epsilon) {
-  forward_of<false, false>(q, "rms_norm", {y, x, {}, rstd, gamma, gamma}, plain(rows, n), epsilon);
+              double epsilon, double offset) {
+  forward_of<false, false>(q, "rms_norm", {y, x, {}, rstd, gamma, gamma}, plain(rows, n, offset),
+                           epsilon);
 }
 void rms_norm_gradients(const Queue& q, View dx, View dgamma, View dy, View x, View gamma,
-                        View rstd, int64_t rows, int64_t n, bool accumulate) {
+                        View rstd, int64_t rows, int64_t n, bool accumulate, double offset) {
   const NormGradients v{dx, dy, x, {}, rstd, gamma, gamma, dgamma};
-  if (norm_gradients_of_rows(q, "rms_norm_gradients", v, plain(rows, n), accumulate)) return;
+  const NormRows all = plain(rows, n, offset);
+  if (norm_gradients_of_rows(q, "rms_norm_gradients", v, all, accumulate)) return;
   if (dgamma)
     with_type(one_type(dy, x), [&]<class A>() {
       using T = Compute<A>;
       add_column_sums<A, 1>(q, "rms_norm_weight_gradient", {real(dgamma)}, rows, n,
                             HeadTerms<A>{typed<A>(dy), typed<A>(x), typed<T>(rstd), n, n, 1, 0, 1});
     });
-  gradient_of<false>(q, "rms_norm_input_gradient", v, plain(rows, n), accumulate);
+  gradient_of<false>(q, "rms_norm_input_gradient", v, all, accumulate);
 }
 
 void qk_norm(const Queue& q, View y, View rstd, View qkv, View q_gamma, View k_gamma,
-             const host::HeadShape& s, double epsilon) {
-  forward_of<false, false>(q, "qk_norm", {y, qkv, {}, rstd, q_gamma, k_gamma}, heads(s), epsilon);
+             const host::HeadShape& s, double epsilon, double offset) {
+  forward_of<false, false>(q, "qk_norm", {y, qkv, {}, rstd, q_gamma, k_gamma},
+                           heads(s, q_gamma, offset), epsilon);
   with_type(y.type, [&]<class A>() {
     const int64_t values = s.rows * s.kv_heads * s.head_dim;
     launch(q, "copy_values", {blocks_of(values, 256)}, {256}, 0, copy_values<A>, typed<A>(y),
@@ -258,10 +259,11 @@ void qk_norm(const Queue& q, View y, View rstd, View qkv, View q_gamma, View k_g
   });
 }
 void qk_norm_input_gradient(const Queue& q, View dqkv, View dy, View qkv, View q_gamma,
-                            View k_gamma, View rstd, const host::HeadShape& s) {
+                            View k_gamma, View rstd, const host::HeadShape& s, double offset) {
   const NormGradients v{dqkv, dy, qkv, {}, rstd, q_gamma, k_gamma};
-  if (!norm_gradients_of_rows(q, "qk_norm_input_gradient", v, heads(s), false))
-    gradient_of<false>(q, "qk_norm_input_gradient", v, heads(s), false);
+  const NormRows all = heads(s, q_gamma, offset);
+  if (!norm_gradients_of_rows(q, "qk_norm_input_gradient", v, all, false))
+    gradient_of<false>(q, "qk_norm_input_gradient", v, all, false);
   with_type(dy.type, [&]<class A>() {
     const int64_t values = s.rows * s.kv_heads * s.head_dim;
     launch(q, "copy_values", {blocks_of(values, 256)}, {256}, 0, copy_values<A>, typed<A>(dqkv),

@@ -5,7 +5,6 @@
 #include "exec/cuda/kernels/norm_rows.cuh"
 
 #include <algorithm>
-#include <cstring>
 
 #include "exec/cuda/kernels/column_sums.cuh"
 
@@ -67,32 +66,14 @@ PLANNER_DEVICE void over_row(T (&sums)[kSums], int shift) {
   }
 }
 
-// A pack as it was read: as words, since a register holds no more than one number otherwise.
-struct alignas(16) Words { std::uint32_t of[4]; };
-
+// What a row is multiplied by: gamma and its offset, or the offset alone.
 template <class A>
-PLANNER_DEVICE Words raw(const A* p) {
-  return *reinterpret_cast<const Words*>(p);
-}
-template <class A>
-PLANNER_DEVICE void widened(const Words& words, Compute<A>* out) {
-  Pack<A> pack;
-  std::memcpy(&pack, &words, sizeof pack);
+PLANNER_DEVICE void load_gamma(const A* gamma, int i, const NormRows& rows, Compute<A>* out) {
+  Words words{};
+  if (gamma != nullptr) words = raw(gamma + i);
+  widened<A>(words, out);
   PLANNER_UNROLL
-  for (int j = 0; j < Pack<A>::kSize; ++j) out[j] = widen(pack.v[j]);
-}
-template <class A>
-PLANNER_DEVICE Words narrowed_all(const Compute<A>* in) {
-  Pack<A> pack;
-  PLANNER_UNROLL
-  for (int j = 0; j < Pack<A>::kSize; ++j) narrow(in[j], pack.v[j]);
-  Words words;
-  std::memcpy(&words, &pack, sizeof pack);
-  return words;
-}
-template <class A>
-PLANNER_DEVICE void put(A* p, const Words& words) {
-  *reinterpret_cast<Words*>(p) = words;
+  for (int j = 0; j < Pack<A>::kSize; ++j) out[j] += static_cast<Compute<A>>(rows.gamma_offset);
 }
 // What was computed of it is computed again: 32-bit values of a row would take twice the registers.
 PLANNER_DEVICE void keep_raw(Words& words) {
@@ -103,7 +84,8 @@ PLANNER_DEVICE void keep_raw(Words& words) {
 #endif
 }
 
-// y = (x - mean) rstd gamma + beta (kCentred), or x rstd gamma. kAdds: x = a + b first, stored.
+// y = (x - mean) rstd gamma + beta (kCentred), or x rstd (offset + gamma). kAdds: x = a + b first,
+// stored.
 template <class A, bool kCentred, bool kAdds, int kPacks>
 __global__ __launch_bounds__(32 * kMostWarps) void rows_forward(
     A* y, Compute<A>* mean, Compute<A>* rstd, A* x, const A* a, const A* b, const A* gamma0,
@@ -169,10 +151,10 @@ __global__ __launch_bounds__(32 * kMostWarps) void rows_forward(
     if (i >= n) continue;
     T v[kSize], g[kSize];
     widened<A>(held[p], v);
-    widened<A>(raw(gamma + i), g);
+    load_gamma(gamma, i, rows, g);
     PLANNER_UNROLL
     for (int j = 0; j < kSize; ++j) v[j] = (v[j] - centre) * scale * g[j];
-    if constexpr (kCentred) {
+    if (kCentred && beta != nullptr) {
       widened<A>(raw(beta + i), g);
       PLANNER_UNROLL
       for (int j = 0; j < kSize; ++j) v[j] += g[j];
@@ -278,7 +260,7 @@ __global__ __launch_bounds__(32 * kMostWarps, 1) void rows_gradient(
       const int i = own.element<A>(p);
       if (i >= n) continue;
       T g[kSize], d[kSize], v[kSize];
-      widened<A>(raw(gamma + i), g);
+      load_gamma(gamma, i, rows, g);
       widened<A>(held.dy[p], d);
       widened<A>(held.x[p], v);
       PLANNER_UNROLL
@@ -299,7 +281,7 @@ __global__ __launch_bounds__(32 * kMostWarps, 1) void rows_gradient(
       const int i = own.element<A>(p);
       if (i >= n) continue;
       T g[kSize], d[kSize], v[kSize];
-      widened<A>(raw(gamma + i), g);
+      load_gamma(gamma, i, rows, g);
       widened<A>(held.dy[p], d);
       widened<A>(held.x[p], v);
       PLANNER_UNROLL

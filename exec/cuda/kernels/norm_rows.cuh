@@ -13,6 +13,7 @@ namespace exec::cuda {
 struct NormRows {
   int64_t count, n;
   int64_t columns, normed, first;
+  double gamma_offset = 0;             // added to gammas; 1 where there are none
   // Without the two divisions of 64 bits, some 200 instructions, where there are no heads.
   PLANNER_DEVICE int64_t offset(int64_t row) const {
     return normed == 1 ? row * columns : row / normed * columns + row % normed * n;
@@ -22,12 +23,13 @@ struct NormRows {
   }
 };
 
-// What a norm reads and writes. mean, beta: null where it is not centred; a, b: x = a + b first.
+// What a norm reads and writes. mean: null where it is not centred; gammas, beta: may be absent;
+// a, b: x = a + b first.
 struct NormViews {
   View y, x, mean, rstd, gamma0, gamma1;
   View beta = {}, a = {}, b = {};
 };
-// Its gradients: dx (=|+=), and where dgamma is there dgamma += and dbeta +=.
+// Its gradients: dx (=|+=), and where dgamma is there dgamma += and, where it is there, dbeta +=.
 struct NormGradients {
   View dx, dy, x, mean, rstd, gamma0, gamma1;
   View dgamma = {}, dbeta = {};

@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -36,8 +35,8 @@ enum Id : std::int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv };
 struct Layout {
   std::vector<std::int64_t> extents, strides;
 };
-Layout rows(const AttentionPart& p, std::int64_t heads, std::int64_t row) {
-  return {{p.samples, heads, p.seq, p.head_dim}, {p.seq * row, p.head_dim, row, 1}};
+Layout rows(const AttentionPart& p, std::int64_t heads, std::int64_t row, std::int64_t head) {
+  return {{p.samples, heads, p.seq, head}, {p.seq * row, head, row, 1}};
 }
 Layout statistics(const AttentionPart& p) {
   return {{p.samples, p.heads, p.seq, 1}, {p.heads * p.seq, p.seq, 1, 1}};
@@ -92,17 +91,19 @@ std::unique_ptr<graph::Graph> graph_of(const AttentionPart& p) {
   g.set_io_data_type(p.type == core::DType::bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF)
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
-  const Layout queries = rows(p, p.heads, p.row), keys = rows(p, p.kv_heads, p.row),
-               out = rows(p, p.heads, p.out_row);
-  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(p.head_dim)));
+  const Layout queries = rows(p, p.heads, p.row, p.head_dim),
+               keys = rows(p, p.kv_heads, p.row, p.head_dim),
+               values = rows(p, p.kv_heads, p.row, p.value_dim),
+               out = rows(p, p.heads, p.out_row, p.value_dim);
+  const auto scale = static_cast<float>(p.scale);
   const Tensor q = input(g, kQ, "q", queries), k = input(g, kK, "k", keys),
-               v = input(g, kV, "v", keys);
+               v = input(g, kV, "v", values);
   if (!p.backward) {
     const auto [o, lse] = g.sdpa(q, k, v,
                                  graph::SDPA_attributes()
                                      .set_name("attention")
                                      .set_generate_stats(true)
-                                     .set_causal_mask(true)
+                                     .set_causal_mask(p.causal)
                                      .set_attn_scale(scale));
     output(o, kOut, out);
     output(lse, kLse, statistics(p));
@@ -115,12 +116,12 @@ std::unique_ptr<graph::Graph> graph_of(const AttentionPart& p) {
   const auto [dq, dk, dv] = g.sdpa_backward(q, k, v, o, dout, lse,
                                             graph::SDPA_backward_attributes()
                                                 .set_name("attention_gradient")
-                                                .set_causal_mask(true)
+                                                .set_causal_mask(p.causal)
                                                 .set_deterministic_algorithm(p.repeats)
                                                 .set_attn_scale(scale));
   output(dq, kDq, queries);
   output(dk, kDk, keys);
-  output(dv, kDv, keys);
+  output(dv, kDv, values);
   return made;
 }
 

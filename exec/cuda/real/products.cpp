@@ -36,13 +36,23 @@ void prefer(cublasLtMatmulPreference_t p, cublasLtMatmulPreferenceAttributes_t w
         "cublasLtMatmulPreferenceSetAttribute");
 }
 
+template <class T>
+void set(cublasLtMatrixLayout_t l, cublasLtMatrixLayoutAttribute_t what, const T& value) {
+  check(cublasLtMatrixLayoutSetAttribute(l, what, &value, sizeof value),
+        "cublasLtMatrixLayoutSetAttribute");
+}
+
 // A stored row-major matrix [rows, columns] is to cuBLASLt a column-major [columns, rows].
-cublasLtMatrixLayout_t layout(const host::Matrix& m, std::int64_t rows, std::int64_t columns) {
+cublasLtMatrixLayout_t layout(const host::Matrix& m, std::int64_t rows, std::int64_t columns,
+                              std::int64_t count) {
   if (m.transposed) std::swap(rows, columns);
   cublasLtMatrixLayout_t l = nullptr;
   check(cublasLtMatrixLayoutCreate(&l, type_of(m.view.type), static_cast<std::uint64_t>(columns),
                                    static_cast<std::uint64_t>(rows), m.leading),
         "cublasLtMatrixLayoutCreate");
+  if (count == 1) return l;
+  set(l, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(count));
+  set(l, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, m.stride);
   return l;
 }
 
@@ -96,9 +106,9 @@ std::unique_ptr<Products::Chosen> Products::make(const host::MixedGemm& g, const
     set(k.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(g.bias.type));
     set(k.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias.data);
   }
-  k.b = layout(g.b, g.k, g.n);
-  k.a = layout(g.a, g.m, g.k);
-  k.c = layout(g.c, g.m, g.n);
+  k.b = layout(g.b, g.k, g.n, g.count);
+  k.a = layout(g.a, g.m, g.k, g.count);
+  k.c = layout(g.c, g.m, g.n, g.count);
   cublasLtMatmulPreference_t preference = nullptr;
   check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
   prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
@@ -160,7 +170,8 @@ std::optional<ProductChoice> Products::fastest(const host::MixedGemm& g, Chosen&
   if (capture != cudaStreamCaptureStatusNone) return std::nullopt;
   void* elsewhere = nullptr;
   if (g.accumulate) {
-    const core::Bytes bytes = core::bytes_of(g.m * g.c.leading, g.c.view.type);
+    const core::Bytes bytes = core::bytes_of(
+        (g.count - 1) * g.c.stride + g.m * g.c.leading, g.c.view.type);
     const cudaError_t status = cudaMalloc(&elsewhere, static_cast<std::size_t>(bytes.value()));
     if (status != cudaSuccess) {
       quietly(status);

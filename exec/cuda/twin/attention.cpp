@@ -35,17 +35,24 @@ class Heads {
  public:
   Heads(const AttentionPart& p, const AttentionPlaces& at, std::int64_t sample)
       : p_(p), at_(at), sample_(sample) {}
-  Head query(std::byte* first, std::int64_t head) const { return head_of(first, head, p_.row); }
-  Head out(std::byte* first, std::int64_t head) const { return head_of(first, head, p_.out_row); }
+  Head query(std::byte* first, std::int64_t head) const {
+    return head_of(first, head, p_.row, p_.head_dim);
+  }
+  Head value(std::byte* first, std::int64_t head) const {
+    return head_of(first, head, p_.row, p_.value_dim);
+  }
+  Head out(std::byte* first, std::int64_t head) const {
+    return head_of(first, head, p_.out_row, p_.value_dim);
+  }
   Head lse(std::int64_t head) const {
     const std::int64_t at = (sample_ * p_.heads + head) * p_.seq;
     return {at_.lse + at * 4, core::DType::f32, p_.seq, 1, 1};
   }
 
  private:
-  Head head_of(std::byte* first, std::int64_t head, std::int64_t row) const {
-    const std::int64_t at = sample_ * p_.seq * row + head * p_.head_dim;
-    return {first + at * (core::bits(p_.type) / 8), p_.type, p_.seq, p_.head_dim, row};
+  Head head_of(std::byte* first, std::int64_t head, std::int64_t row, std::int64_t d) const {
+    const std::int64_t at = sample_ * p_.seq * row + head * d;
+    return {first + at * (core::bits(p_.type) / 8), p_.type, p_.seq, d, row};
   }
   const AttentionPart& p_;
   const AttentionPlaces& at_;
@@ -63,22 +70,25 @@ void add(Values& to, std::int64_t i, double by, const Values& of, std::int64_t j
     to[static_cast<std::size_t>(i * d + c)] += by * of[static_cast<std::size_t>(j * d + c)];
 }
 
+// Keys that query i sees, the first ones.
+std::int64_t keys_of(const AttentionPart& p, std::int64_t i) { return p.causal ? i + 1 : p.seq; }
+
 void forward_head(const AttentionPart& p, const AttentionPlaces& at, const Heads& heads,
                   std::int64_t head) {
-  const std::int64_t key = head / (p.heads / p.kv_heads), d = p.head_dim;
+  const std::int64_t key = head / (p.heads / p.kv_heads), d = p.head_dim, wide = p.value_dim;
   const Values q = heads.query(at.q, head).read(), k = heads.query(at.k, key).read(),
-               v = heads.query(at.v, key).read();
-  const double scale = 1 / std::sqrt(static_cast<double>(d));
-  Values out(q.size(), 0.0), lse(static_cast<std::size_t>(p.seq));
+               v = heads.value(at.v, key).read();
+  Values out(static_cast<std::size_t>(p.seq * wide), 0.0), lse(static_cast<std::size_t>(p.seq));
   for (std::int64_t i = 0; i < p.seq; ++i) {
     Values score;
-    for (std::int64_t j = 0; j <= i; ++j) score.push_back(scale * product(q, i, k, j, d));
+    for (std::int64_t j = 0; j < keys_of(p, i); ++j)
+      score.push_back(p.scale * product(q, i, k, j, d));
     const double most = *std::ranges::max_element(score);
     double sum = 0;
     for (const double s : score) sum += std::exp(s - most);
     const double all = lse[static_cast<std::size_t>(i)] = most + std::log(sum);
-    for (std::int64_t j = 0; j <= i; ++j)
-      add(out, i, std::exp(score[static_cast<std::size_t>(j)] - all), v, j, d);
+    for (std::int64_t j = 0; j < keys_of(p, i); ++j)
+      add(out, i, std::exp(score[static_cast<std::size_t>(j)] - all), v, j, wide);
   }
   heads.out(at.out, head).write(out);
   heads.lse(head).write(lse);
@@ -87,19 +97,18 @@ void forward_head(const AttentionPart& p, const AttentionPlaces& at, const Heads
 // Adds to the gradients of the key head.
 void backward_head(const AttentionPart& p, const AttentionPlaces& at, const Heads& heads,
                    std::int64_t head, Values& dk, Values& dv) {
-  const std::int64_t key = head / (p.heads / p.kv_heads), d = p.head_dim;
+  const std::int64_t key = head / (p.heads / p.kv_heads), d = p.head_dim, wide = p.value_dim;
   const Values q = heads.query(at.q, head).read(), k = heads.query(at.k, key).read(),
-               v = heads.query(at.v, key).read(), out = heads.out(at.out, head).read(),
+               v = heads.value(at.v, key).read(), out = heads.out(at.out, head).read(),
                dout = heads.out(at.dout, head).read(), lse = heads.lse(head).read();
-  const double scale = 1 / std::sqrt(static_cast<double>(d));
   Values dq(q.size(), 0.0);
   for (std::int64_t i = 0; i < p.seq; ++i) {
-    const double delta = product(dout, i, out, i, d);
-    for (std::int64_t j = 0; j <= i; ++j) {
+    const double delta = product(dout, i, out, i, wide);
+    for (std::int64_t j = 0; j < keys_of(p, i); ++j) {
       const double w =
-          std::exp(scale * product(q, i, k, j, d) - lse[static_cast<std::size_t>(i)]);
-      const double ds = scale * w * (product(dout, i, v, j, d) - delta);
-      add(dv, j, w, dout, i, d);
+          std::exp(p.scale * product(q, i, k, j, d) - lse[static_cast<std::size_t>(i)]);
+      const double ds = p.scale * w * (product(dout, i, v, j, wide) - delta);
+      add(dv, j, w, dout, i, wide);
       add(dq, i, ds, k, j, d);
       add(dk, j, ds, q, i, d);
     }
@@ -112,12 +121,13 @@ void compute(const AttentionPart& p, const AttentionPlaces& at) {
   for (std::int64_t sample = 0; sample < p.samples; ++sample) {
     const Heads heads(p, at, sample);
     for (std::int64_t key = 0; key < p.kv_heads; ++key) {
-      Values dk(static_cast<std::size_t>(p.seq * p.head_dim), 0.0), dv = dk;
+      Values dk(static_cast<std::size_t>(p.seq * p.head_dim), 0.0);
+      Values dv(static_cast<std::size_t>(p.seq * p.value_dim), 0.0);
       for (std::int64_t head = key * group; head < (key + 1) * group; ++head)
         p.backward ? backward_head(p, at, heads, head, dk, dv) : forward_head(p, at, heads, head);
       if (!p.backward) continue;
       heads.query(at.dk, key).write(dk);
-      heads.query(at.dv, key).write(dv);
+      heads.value(at.dv, key).write(dv);
     }
   }
 }
@@ -135,7 +145,7 @@ class TwinAttention final : public AttentionLibrary {
     } catch (const DeviceFailure& failure) {
       return {0, failure.what()};
     }
-    if (core::bits(p.type) != 16 || p.head_dim % 8 != 0)
+    if (core::bits(p.type) != 16 || p.head_dim % 8 != 0 || p.value_dim % 8 != 0)
       return {0, name() + " has heads of a multiple of 8 in 16-bit types"};
     return {workspace(p), {}};
   }

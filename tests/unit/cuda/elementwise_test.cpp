@@ -60,19 +60,49 @@ TEST_CASE("an activation in place is its host twin") {
 
 TEST_CASE("gated activations are their host twins") {
   Random r(13);
+  using models::OpKind;
   for (const DType t : kTypes)
-    for (const std::int64_t n : {5, 48, 129}) {
-      const std::int64_t rows = 7;
+    for (const OpKind kind : {OpKind::swiglu, OpKind::geglu, OpKind::clamped_swiglu})
+      for (const std::int64_t n : {5, 48, 129}) {
+        const std::int64_t rows = 7;
+        Device device;
+        // Some beyond the limits of the clamped gate.
+        Buffer x = random(r, t, 2 * rows * n, 8), dy = random(r, t, rows * n);
+        Buffer y(t, rows * n), y_twin(t, rows * n), dx(t, 2 * rows * n), dx_twin(t, 2 * rows * n);
+        cuda::gated(device.queue(), y, x, rows, n, kind);
+        cuda::gated_gradient(device.queue(), dx, dy, x, rows, n, kind);
+        device.wait();
+        exec::host::gated(y_twin, x, rows, n, kind);
+        exec::host::gated_gradient(dx_twin, dy, x, rows, n, kind);
+        check_close("gated", y, y_twin, t);
+        check_close("gated_gradient", dx, dx_twin, t);
+      }
+}
+
+TEST_CASE("functions of one element with a factor are their host twins") {
+  Random r(15);
+  using models::OpKind;
+  const exec::host::UnaryForm form{Activation::identity, 1.75};
+  for (const DType t : kTypes)
+    for (const std::int64_t n : {1, 333, 2049}) {
       Device device;
-      Buffer x = random(r, t, 2 * rows * n, 2), dy = random(r, t, rows * n);
-      Buffer y(t, rows * n), y_twin(t, rows * n), dx(t, 2 * rows * n), dx_twin(t, 2 * rows * n);
-      cuda::swiglu(device.queue(), y, x, rows, n);
-      cuda::swiglu_gradient(device.queue(), dx, dy, x, rows, n);
+      const cuda::Queue q = device.queue();
+      Buffer x = random(r, t, n, 3), dy = random(r, t, n);
+      for (const OpKind kind : {OpKind::relu_squared, OpKind::soft_cap}) {
+        Buffer y(t, n), y_twin(t, n), dx(t, n), dx_twin(t, n);
+        cuda::unary(q, y, x, n, kind, form);
+        cuda::unary_gradient(q, dx, dy, x, n, kind, form);
+        device.wait();
+        exec::host::unary(y_twin, x, n, kind, form);
+        exec::host::unary_gradient(dx_twin, dy, x, n, kind, form, false);
+        check_close("unary", y, y_twin, t);
+        check_close("unary_gradient", dx, dx_twin, t);
+      }
+      Buffer scaled(t, n), twin = x;
+      cuda::scale(q, scaled, x, 1.75, n);
       device.wait();
-      exec::host::swiglu(y_twin, x, rows, n);
-      exec::host::swiglu_gradient(dx_twin, dy, x, rows, n);
-      check_close("swiglu", y, y_twin, t);
-      check_close("swiglu_gradient", dx, dx_twin, t);
+      exec::host::scale(twin, 1.75, n);
+      CHECK(scaled == twin);
     }
 }
 

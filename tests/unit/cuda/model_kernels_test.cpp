@@ -319,3 +319,54 @@ TEST_CASE("attention and its gradient are their host twins, with grouped queries
       check_close("attention_input_gradient", dx, dx2, t);
     }
 }
+
+TEST_CASE("attention of every mask and score is its host twin") {
+  Random r(28);
+  const auto cell = [](std::int64_t seq, std::int64_t heads, std::int64_t kv_heads, std::int64_t d,
+                       auto change) {
+    host::AttentionShape s{2, seq, heads, kv_heads, d, true};
+    change(s);
+    return s;
+  };
+  using Shape = host::AttentionShape;
+  const std::vector<Shape> cells{
+      cell(70, 4, 2, 16, [](Shape& s) { s.causal = false; }),
+      cell(150, 2, 1, 64, [](Shape& s) { s.window = 40; }),
+      cell(150, 2, 2, 24, [](Shape& s) { s.chunk = 48; }),
+      cell(70, 2, 1, 32, [](Shape& s) { s.soft_cap = 1.5; }),
+      cell(70, 2, 2, 8, [](Shape& s) { s.scale = 0.7, s.window = 1; }),
+      cell(70, 6, 3, 16, [](Shape& s) { s.biases = {6, 12, {}, {}}; }),
+      cell(40, 3, 3, 24, [](Shape& s) { s.value_dim = 16; }),
+      cell(33, 2, 1, 160, [](Shape& s) { s.value_dim = 128; }),
+      cell(33, 2, 1, 256, [](Shape& s) { s.window = 20, s.soft_cap = 2; })};
+  for (const DType t : kTypes)
+    for (const Shape& s : cells)
+      for (const bool sinks : {false, true}) {
+        INFO(core::name(t) << ", " << s.seq << " tokens, heads of " << s.head_dim << ", window "
+                           << s.window << ", chunk " << s.chunk << ", cap " << s.soft_cap);
+        const std::int64_t in = s.samples * s.seq * s.qkv_columns();
+        const std::int64_t out = s.samples * s.seq * s.heads * s.values();
+        const std::int64_t statistics = s.samples * s.heads * s.seq;
+        Device device;
+        const cuda::Queue q = device.queue();
+        Buffer qkv = random(r, t, in, 2), dout = random(r, t, out), sink = random(r, t, s.heads);
+        const View of = sinks ? View(sink) : View{};
+        Buffer y(t, out), y2 = y, lse(statistic(t), statistics), lse2 = lse, dx(t, in), dx2 = dx;
+        Scratch ws(host::attention_workspace(t, s));
+        cuda::attention(q, y, lse, qkv, s, of);
+        device.wait();
+        host::attention(y2, lse2, qkv, s, ws, {}, {}, of);
+        check_close("attention", y, y2, t);
+        check_close("log sum exp", lse, lse2, statistic(t));
+        cuda::attention_input_gradient(q, dx, dout, qkv, y2, lse2, s);
+        device.wait();
+        host::attention_input_gradient(dx2, dout, qkv, y2, lse2, s, ws);
+        check_close("attention_input_gradient", dx, dx2, t);
+        if (!sinks) continue;
+        Buffer ds = random(r, statistic(t), s.heads), ds2 = ds;
+        cuda::attention_sink_gradient(q, ds, dout, y2, lse2, sink, s);
+        device.wait();
+        host::attention_sink_gradient(ds2, dout, y2, lse2, sink, s);
+        check_close("attention_sink_gradient", ds, ds2, statistic(t));
+      }
+}

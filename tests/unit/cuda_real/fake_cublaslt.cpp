@@ -25,6 +25,8 @@ struct Desc {
 struct Layout {
   cudaDataType_t type;
   std::int64_t rows, columns, ld;
+  std::int64_t count = 1, stride = 0;  // matrices of a batch, elements between two
+  std::int64_t bytes_between() const;
 };
 
 template <class To, class From>
@@ -45,6 +47,7 @@ DType type_of(cudaDataType_t t) {
   return t == CUDA_R_64F ? DType::f64 : t == CUDA_R_32F ? DType::f32
          : t == CUDA_R_16BF ? DType::bf16 : DType::f16;
 }
+std::int64_t Layout::bytes_between() const { return core::bits(type_of(type)) / 8 * stride; }
 std::uint64_t alignment(const void* p) {
   return std::uint64_t{1} << std::countr_zero(std::bit_cast<std::uintptr_t>(p) | 256U);
 }
@@ -72,7 +75,8 @@ bool agree(const Desc& d, const Layout& a, const Layout& b, const Layout& c) {
   const auto aux_ld =
       static_cast<std::int64_t>(got(d.attributes, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD));
   const bool kept = !keeps(d) || (aux_ld % 8 == 0 && aux_ld >= c.rows);
-  return shapes && types && kept && a.ld >= a.rows && b.ld >= b.rows && c.ld >= c.rows;
+  const bool batches = a.count == c.count && b.count == c.count && (c.count == 1 || !keeps(d));
+  return shapes && types && kept && batches && a.ld >= a.rows && b.ld >= b.rows && c.ld >= c.rows;
 }
 
 std::uint64_t beside(const Desc& d) {
@@ -130,6 +134,18 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* l, cudaDataTyp
                                                    static_cast<std::int64_t>(columns), ld});
   return CUBLAS_STATUS_SUCCESS;
 }
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t l,
+                                                cublasLtMatrixLayoutAttribute_t what,
+                                                const void* value, std::size_t size) {
+  Layout& layout = *as<Layout>(l);
+  if (what == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT && size == 4)
+    layout.count = *static_cast<const std::int32_t*>(value);
+  else if (what == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET && size == 8)
+    layout.stride = *static_cast<const std::int64_t*>(value);
+  else
+    return CUBLAS_STATUS_INVALID_VALUE;
+  return CUBLAS_STATUS_SUCCESS;
+}
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l) {
   delete as<Layout>(l);
   return CUBLAS_STATUS_SUCCESS;
@@ -183,6 +199,21 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   const Layout &la = *as<Layout>(a_layout), &lb = *as<Layout>(b_layout),
                &lc = *as<Layout>(c_layout);
   const std::uint64_t* const words = algo->data;
+  const auto moved = [](const void* first, std::int64_t bytes) {
+    return static_cast<const std::byte*>(first) + bytes;
+  };
+  // One after the other, each held against what the algorithm takes for granted.
+  for (std::int64_t i = 1; i < lc.count; ++i) {
+    Layout ones[3] = {la, lb, lc};
+    for (Layout& one : ones) one.count = 1;
+    const auto layout = [&](int at) { return as<cublasLtMatrixLayoutOpaque_t>(&ones[at]); };
+    const void* const own = moved(c, i * lc.bytes_between());
+    const cublasStatus_t status =
+        cublasLtMatmul(nullptr, operation, alpha, moved(a, i * la.bytes_between()), layout(0),
+                       moved(b, i * lb.bytes_between()), layout(1), beta, own, layout(2),
+                       const_cast<void*>(own), layout(2), algo, nullptr, 0, nullptr);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+  }
   if (c != d || c_layout != d_layout || alignment(a) < words[0] || alignment(b) < words[1] ||
       alignment(c) < words[2] || beside(desc) < words[3])
     return CUBLAS_STATUS_EXECUTION_FAILED;

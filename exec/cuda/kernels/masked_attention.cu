@@ -1,0 +1,55 @@
+// Attention in any type without a mask, of windows and of chunks, with capped scores, linear
+// biases, sinks, heads of up to 256 and values of another width.
+#include "exec/cuda/kernels/attention_rows.cuh"
+
+namespace exec::cuda {
+namespace {
+
+// dsinks[head] -= sum over rows of e^(sink - lse) (dout . out): warps take rows in turn, sample by
+// sample, then the warps'. Grid: {heads}.
+template <class A>
+__global__ void sink_gradient(Real dsinks, const A* dout, const A* out, const Compute<A>* lse,
+                              const A* sinks, Heads s, int64_t samples) {
+  using T = Compute<A>;
+  __shared__ T of_warp[kWarps];
+  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
+  const T sink = widen(sinks[blockIdx.x]);
+  T sum = T(0);
+  for (int64_t sample = 0; sample < samples; ++sample) {
+    const Place at(s, sample, blockIdx.x);
+    for (int64_t row = warp; row < s.seq; row += kWarps) {
+      T delta = T(0);
+      for (int c = lane; c < s.dv; c += 32)
+        delta += widen(out[at.out + row * s.out_ld + c]) * widen(dout[at.out + row * s.out_ld + c]);
+      sum += exp_of(sink - lse[at.statistic + row]) * over_warp(delta, Plus{});
+    }
+  }
+  if (lane == 0) of_warp[warp] = sum;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  T all = load_real<T>(dsinks, blockIdx.x);
+  for (int w = 0; w < kWarps; ++w) all -= of_warp[w];
+  store_real(dsinks, blockIdx.x, all);
+}
+
+}  // namespace
+
+void masked_attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& s,
+                      View sinks) {
+  rows_attention<true>(q, out, lse, qkv, s, sinks);
+}
+void masked_attention_input_gradient(const Queue& q, View dqkv, View dout, View qkv, View out,
+                                     View lse, const host::AttentionShape& s) {
+  rows_attention_gradient<true>(q, dqkv, dout, qkv, out, lse, s);
+}
+void attention_sink_gradient(const Queue& q, View dsinks, View dout, View out, View lse,
+                             View sinks, const host::AttentionShape& shape) {
+  check_statistics(out.type, lse);
+  with_type(one_type(dout, out, sinks), [&]<class A>() {
+    launch(q, "attention_sink_gradient", {static_cast<unsigned>(shape.heads)}, {32 * kWarps}, 0,
+           sink_gradient<A>, real(dsinks), typed<A>(dout), typed<A>(out), typed<Compute<A>>(lse),
+           typed<A>(sinks), Heads(shape), shape.samples);
+  });
+}
+
+}  // namespace exec::cuda
