@@ -75,19 +75,25 @@ std::string figures_text(const Plan& plan, const Candidate& shown, TextStyle sty
 // The figures of a framework that nobody chose say whose they are, and how true they were.
 std::string whose_text(const Plan& plan, TextStyle style) {
   if (plan.job.framework != "native") return "";
-  for (const std::string& text : plan.assumptions) {
-    if (!text.starts_with(planner::kNoKernels)) continue;
-    const std::size_t first = planner::kNoKernels.size();
-    return wrapped(fmt::format("The figures are for `native`, this tool's own executor, as if it "
-                               "had kernels on GPUs for {}. --framework plans for another.",
-                               text.substr(first, text.find(planner::kNoKernelsWhere) - first)),
+  // Of the assumption that begins and goes on so, the operators that it names.
+  const auto named = [&](std::string_view begins, std::string_view goes_on) -> std::string {
+    for (const std::string& text : plan.assumptions)
+      if (text.starts_with(begins))
+        return text.substr(begins.size(), text.find(goes_on) - begins.size());
+    return "";
+  };
+  const auto says = [&](const std::string& of_its_figures) {
+    return wrapped("The figures are for `native`, this tool's own executor" + of_its_figures +
+                       " --framework plans for another.",
                    2, 2, style);
-  }
+  };
+  const std::string missing = named(planner::kNoKernels, planner::kNoKernelsWhere);
+  if (!missing.empty()) return says(", as if it had kernels on GPUs for " + missing + ".");
+  const std::string untried = named(planner::kUntried, planner::kUntriedWhere);
+  if (!untried.empty()) return says(". No GPU has run its kernels for " + untried + " yet.");
   // reports/measured/README.md
-  return wrapped("The figures are for `native`, this tool's own executor. On an H200 its steps in "
-                 "mixed precision took 1 to 5 % more than predicted; of other GPUs it has run on "
-                 "an H100 alone. --framework plans for another.",
-                 2, 2, style);
+  return says(". On an H200 its steps of GPT-2 in mixed precision took 1 to 5 % more than "
+              "predicted; of other GPUs it has run on an H100 alone.");
 }
 
 // The answer first: what to do and what it gives, then why; then what was asked.

@@ -130,29 +130,42 @@ void state_masked_share(const Question& question, Plan& plan) {
       100 * share));
 }
 
-void state_missing_kernels(Plan& plan) {
+// The first few of the operators that hold, and how many more; empty where none does.
+template <class Holds>
+static std::string operators_that(const models::ModelGraph& graph, Holds&& holds) {
   constexpr std::size_t kNamed = 3;
+  std::vector<std::string> names;
+  models::for_each_segment(graph, [&](const models::Segment& segment) {
+    for (const auto v : boost::make_iterator_range(boost::vertices(segment.graph))) {
+      const models::Operator& op = segment.graph[v];
+      if (holds(op) && std::ranges::find(names, op.name) == names.end()) names.push_back(op.name);
+    }
+  });
+  const std::size_t more = names.size() - std::min(names.size(), kNamed);
+  names.resize(names.size() - more);
+  return fmt::format("{}{}", fmt::join(names, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+void state_missing_kernels(Plan& plan) {
   const bool own = plan.profile.gpu.compute_capability &&
                    plan.profile.framework.executor_kernels.value_or(false);
   if (!plan.chosen || !own) return;
   const auto graph = models::build_graph(
       plan.model, graph_options(plan.job, plan.chosen->strategy, plan.profile.framework));
   PLANNER_CHECK(graph.ok(), "a model that was refused is not planned");
-  std::vector<std::string> missing;
-  models::for_each_segment(*graph, [&](const models::Segment& segment) {
-    for (const auto v : boost::make_iterator_range(boost::vertices(segment.graph))) {
-      const models::Operator& op = segment.graph[v];
-      if (!cost::has_kernels(op) && std::ranges::find(missing, op.name) == missing.end())
-        missing.push_back(op.name);
-    }
+  const std::string missing =
+      operators_that(*graph, [](const models::Operator& op) { return !cost::has_kernels(op); });
+  const std::string untried = operators_that(*graph, [](const models::Operator& op) {
+    return cost::has_kernels(op) && !cost::ran_on_gpus(op);
   });
-  if (missing.empty()) return;
-  const std::size_t more = missing.size() - std::min(missing.size(), kNamed);
-  missing.resize(missing.size() - more);
-  plan.assumptions.push_back(fmt::format(
-      "{}{}{}{}its times are predicted as if it had; --framework plans for another", kNoKernels,
-      fmt::join(missing, ", "), more > 0 ? fmt::format(" and {} more", more) : "",
-      kNoKernelsWhere));
+  if (!missing.empty())
+    plan.assumptions.push_back(
+        fmt::format("{}{}{}its times are predicted as if it had; --framework plans for another",
+                    kNoKernels, missing, kNoKernelsWhere));
+  if (!untried.empty())
+    plan.assumptions.push_back(fmt::format("{}{}{}nothing of them is measured", kUntried, untried,
+                                           kUntriedWhere));
 }
 
 // Updates of what is offloaded run at a GPU's share of the host's memory bandwidth.
