@@ -22,6 +22,7 @@
 
 #include "core/result.hpp"
 #include "core/units.hpp"
+#include "models/extent.hpp"
 #include "models/modules.hpp"
 #include "models/ops/schemas.hpp"
 #include "models/spec.hpp"
@@ -86,9 +87,9 @@ struct Parameter {
   bool mtp = false;                    // of a module for multi-token prediction
 };
 
-// x[channels, height, width], one value of a sample; square windows over it.
+// x[channels, height, width], one value of a sample; windows over it.
 struct ImageShape { std::int64_t channels = 0, height = 0, width = 0; };
-struct Window { std::int64_t kernel = 1, stride = 1, padding = 0; };
+struct Window { Extent kernel = 1, stride = 1, padding = 0; };
 
 // How a router's logits become gates (schemas_experts.hpp).
 struct Router {

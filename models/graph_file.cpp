@@ -1,5 +1,7 @@
 #include "models/graph_file.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 
 namespace models {
@@ -15,6 +17,38 @@ using Kind = OperatorSpec::Kind;
 constexpr std::array kLossValues{Loss::cross_entropy, Loss::squared_error};
 constexpr IntRange kSizes{1, kMaxWidth};
 
+// A number, or [height, width].
+bool read_extent(JsonReader& r, std::string_view key, IntRange range, Extent& out, bool needed) {
+  if (!r.has(key)) return needed && r.required(key, out.height, range);
+  Json value;
+  r.required(key, value);
+  if (!value.is_array()) {
+    std::int64_t both = 0;
+    if (!r.required(key, both, range)) return false;
+    out = both;
+    return true;
+  }
+  std::vector<std::int64_t> sizes;
+  if (!r.required(key, sizes, range)) return false;
+  if (sizes.size() != 2) {
+    r.problem(key, "a number, or [height, width]", fmt::format("an array of {}", sizes.size()));
+    return false;
+  }
+  out = {sizes[0], sizes[1]};
+  return true;
+}
+
+void read_window(JsonReader& r, OperatorSpec& op) {
+  const bool pool = op.kind != Kind::convolution;
+  if (read_extent(r, "kernel", kSizes, op.kernel, true) && pool) op.stride = op.kernel;
+  read_extent(r, "stride", kSizes, op.stride, false);
+  read_extent(r, "padding", IntRange{0, kMaxWidth}, op.padding, false);
+}
+
+Json extent_json(Extent e) {
+  return e.height == e.width ? Json(e.height) : Json::array({e.height, e.width});
+}
+
 void read_operator(JsonReader& r, OperatorSpec& op) {
   r.required("name", op.name);
   r.required("inputs", op.inputs);
@@ -22,9 +56,7 @@ void read_operator(JsonReader& r, OperatorSpec& op) {
   switch (op.kind) {
     case Kind::convolution:
       r.required("channels", op.width, kSizes);
-      r.required("kernel", op.kernel, kSizes);
-      r.optional("stride", op.stride, kSizes);
-      r.optional("padding", op.padding, IntRange{0, kMaxWidth});
+      read_window(r, op);
       r.optional("groups", op.groups, kSizes);
       r.optional("bias", op.bias);
       break;
@@ -33,11 +65,7 @@ void read_operator(JsonReader& r, OperatorSpec& op) {
       r.optional("bias", op.bias);
       break;
     case Kind::max_pool:
-    case Kind::average_pool:
-      if (r.required("kernel", op.kernel, kSizes)) op.stride = op.kernel;
-      r.optional("stride", op.stride, kSizes);
-      r.optional("padding", op.padding, IntRange{0, kMaxWidth});
-      break;
+    case Kind::average_pool: read_window(r, op); break;
     case Kind::local_response_norm: r.optional("window", op.window, kSizes); break;
     default: break;
   }
@@ -52,7 +80,9 @@ Json operator_json(const OperatorSpec& op) {
   if (convolution) out.set("channels", op.width);
   if (op.kind == Kind::linear) out.set("features", op.width);
   if (convolution || pool)
-    out.set("kernel", op.kernel).set("stride", op.stride).set("padding", op.padding);
+    out.set("kernel", extent_json(op.kernel))
+        .set("stride", extent_json(op.stride))
+        .set("padding", extent_json(op.padding));
   if (convolution && op.groups != 1) out.set("groups", op.groups);
   if (op.kind == Kind::local_response_norm) out.set("window", op.window);
   if ((convolution || op.kind == Kind::linear) && !op.bias) out.set("bias", false);

@@ -109,9 +109,13 @@ class Analyser {
     };
     if (o.kind == Kind::convolution) range("channels", o.width, 1, kMaxWidth);
     if (o.kind == Kind::linear) range("features", o.width, 1, kMaxWidth);
-    range("kernel", o.kernel, 1, kMaxWindow);
-    range("stride", o.stride, 1, kMaxWindow);
-    range("padding", o.padding, 0, kMaxWindow);
+    const auto both = [&](std::string_view field, Extent e, std::int64_t low) {
+      range(field, e.height, low, kMaxWindow);
+      if (e.width != e.height) range(field, e.width, low, kMaxWindow);
+    };
+    both("kernel", o.kernel, 1);
+    both("stride", o.stride, 1);
+    both("padding", o.padding, 0);
     range("groups", o.groups, 1, kMaxWidth);
     range("window", o.window, 1, kMaxWindow);
   }
@@ -235,21 +239,21 @@ class Analyser {
       }
       y[0] = o.width;
     }
-    if (o.padding >= o.kernel) {
-      issue(i, "padding", fmt::format("less than the kernel, {}", o.kernel),
-            std::to_string(o.padding));
+    if (o.padding.height >= o.kernel.height || o.padding.width >= o.kernel.width) {
+      issue(i, "padding", fmt::format("less than the kernel, {}", to_text(o.kernel)),
+            to_text(o.padding));
       return x;
     }
-    for (const std::size_t axis : {1, 2}) {
-      const std::int64_t span = x[axis] + 2 * o.padding - o.kernel;
-      if (span < 0) {
-        issue(i, "kernel", fmt::format("at most {} for an input of {}", x[axis] + 2 * o.padding,
-                                       to_text(x)),
-              std::to_string(o.kernel));
-        return x;
-      }
-      y[axis] = span / o.stride + 1;
+    const std::int64_t height = x[1] + 2 * o.padding.height, width = x[2] + 2 * o.padding.width;
+    if (height < o.kernel.height || width < o.kernel.width) {
+      const Extent most = o.kernel.height == o.kernel.width ? Extent(std::min(height, width))
+                                                            : Extent(height, width);
+      issue(i, "kernel", fmt::format("at most {} for an input of {}", to_text(most), to_text(x)),
+            to_text(o.kernel));
+      return x;
     }
+    y[1] = (height - o.kernel.height) / o.stride.height + 1;
+    y[2] = (width - o.kernel.width) / o.stride.width + 1;
     return y;
   }
 
@@ -344,7 +348,12 @@ std::int64_t elements_of(const Shape& shape) {
 std::int64_t weight_inputs(const OperatorSpec& op, const Shape& input) {
   if (op.kind == Kind::linear) return input.back();
   PLANNER_CHECK(op.kind == Kind::convolution, "only matrices have weight inputs");
-  return input[0] / op.groups * op.kernel * op.kernel;
+  return input[0] / op.groups * op.kernel.area();
+}
+
+std::string to_text(Extent extent) {
+  return extent.height == extent.width ? fmt::format("{}", extent.height)
+                                       : fmt::format("{} x {}", extent.height, extent.width);
 }
 
 std::string to_text(const Shape& shape) {

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "models/extent.hpp"
+
 namespace models {
 
 // One value of a sample: {n} features, {rows, n} rows of features, or {channels, height, width}.
@@ -23,7 +25,7 @@ struct OperatorSpec {
   Kind kind = Kind::linear;
   std::vector<std::string> inputs;     // names of operators, or of the model's input
   std::int64_t width = 0;              // channels (convolution) or features (linear) of the result
-  std::int64_t kernel = 1, stride = 1, padding = 0;  // convolution and pools: square windows
+  Extent kernel = 1, stride = 1, padding = 0;  // convolution and pools: of windows
   std::int64_t groups = 1;             // convolution: blocks of channels that see only each other
   std::int64_t window = 5;             // local_response_norm: channels summed over
   bool bias = true;                    // convolution, linear

@@ -289,7 +289,7 @@ class LayerBuilder {
     const ImageShape from = image(of, factor == ops::kIn ? ways_ : 1);
     const ImageShape to = image(a_.shapes[at(i)], factor == ops::kOut ? ways_ : 1);
     const ParameterIndex w =
-        weight(b, op, {op.width, of[0] / op.groups, op.kernel, op.kernel}, factor);
+        weight(b, op, {op.width, of[0] / op.groups, op.kernel.height, op.kernel.width}, factor);
     const ParameterIndex own = bias(b, op, factor);
     const TensorIndex y =
         convolution(b, op.name, x, from, to, {op.kernel, op.stride, op.padding}, op.groups, w,

@@ -17,7 +17,7 @@ TensorIndex convolution(SegmentBuilder& b, const std::string& name, TensorIndex 
   const std::int64_t places = to.height * to.width * origins;
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, to.channels * places);
   Operator op = shaped(name, OpKind::convolution, places, to.channels / groups,
-                       from.channels / groups * window.kernel * window.kernel);
+                       from.channels / groups * window.kernel.area());
   op.groups = groups;
   op.origins = origins;
   op.image = from;
@@ -43,7 +43,7 @@ TensorIndex pool(SegmentBuilder& b, const std::string& name, TensorIndex x, Imag
   const std::int64_t inputs = from.channels * from.height * from.width * origins;
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);
   Operator op = shaped(name, maximum ? OpKind::max_pool : OpKind::average_pool, places,
-                       to.channels, window.kernel * window.kernel);
+                       to.channels, window.kernel.area());
   op.image = from;
   op.origins = origins;
   op.window = window;

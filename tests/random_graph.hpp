@@ -43,7 +43,7 @@ inline models::ModelSpec random_graph(Draws& random, const RandomGraph& how) {
     op.width = 4;
     const bool windowed = kind == Kind::convolution || kind == Kind::max_pool;
     op.kernel = windowed ? 3 : 1;
-    op.padding = op.kernel / 2;
+    op.padding = windowed ? 1 : 0;
     values.push_back(op.name);
     unread.push_back(op.name);
     spec.graph.operators.push_back(std::move(op));

@@ -31,21 +31,22 @@ void for_blocks(const ConvolutionShape& s, Body&& body) {
 }
 
 // visit(element of the group's planes, element of the windows [k, places], count): the block's
-// windows in runs of a row, `stride` apart in the planes; padding(element of the windows, count).
+// windows in runs of a row, a stride apart in the planes; padding(element of the windows, count).
 template <class Visit, class Padding>
 void for_runs(const ConvolutionShape& s, const Block& b, Visit&& visit, Padding&& padding) {
   const WindowShape& x = s.x;
+  const std::int64_t stride = x.stride.width, padding_left = x.padding.width;
   for (std::int64_t k = 0; k < s.k(); ++k) {
-    const std::int64_t column = k % x.kernel, row = k / x.kernel % x.kernel;
-    const std::int64_t plane = k / (x.kernel * x.kernel) * x.plane();
+    const std::int64_t column = k % x.kernel.width, row = k / x.kernel.width % x.kernel.height;
+    const std::int64_t plane = k / x.kernel.area() * x.plane();
     // Places whose column lies in the image: first <= place < last.
     const std::int64_t first =
-        std::clamp<std::int64_t>((x.padding - column + x.stride - 1) / x.stride, 0, b.width);
-    const std::int64_t beyond = x.width + x.padding - column;
+        std::clamp<std::int64_t>((padding_left - column + stride - 1) / stride, 0, b.width);
+    const std::int64_t beyond = x.width + padding_left - column;
     const std::int64_t last =
-        beyond <= 0 ? first : std::clamp((beyond + x.stride - 1) / x.stride, first, b.width);
+        beyond <= 0 ? first : std::clamp((beyond + stride - 1) / stride, first, b.width);
     for (std::int64_t i = b.first; i < b.last; ++i) {
-      const std::int64_t y = i * x.stride - x.padding + row;
+      const std::int64_t y = i * x.stride.height - x.padding.height + row;
       const std::int64_t to = k * b.places() + (i - b.first) * b.width;
       if (y < 0 || y >= x.height) {
         padding(to, b.width);
@@ -53,7 +54,7 @@ void for_runs(const ConvolutionShape& s, const Block& b, Visit&& visit, Padding&
       }
       padding(to, first);
       if (last > first)
-        visit(plane + y * x.width + first * x.stride - x.padding + column, to + first,
+        visit(plane + y * x.width + first * stride - padding_left + column, to + first,
               last - first);
       padding(to + last, b.width - last);
     }
@@ -62,7 +63,7 @@ void for_runs(const ConvolutionShape& s, const Block& b, Visit&& visit, Padding&
 
 template <class T>
 void gather(const ConvolutionShape& s, const Block& b, const T* x, T* windows) {
-  const std::int64_t stride = s.x.stride;
+  const std::int64_t stride = s.x.stride.width;
   for_runs(
       s, b,
       [&](std::int64_t from, std::int64_t to, std::int64_t n) {
@@ -73,7 +74,7 @@ void gather(const ConvolutionShape& s, const Block& b, const T* x, T* windows) {
 
 template <class T>
 void scatter(const ConvolutionShape& s, const Block& b, const T* windows, T* x) {
-  const std::int64_t stride = s.x.stride;
+  const std::int64_t stride = s.x.stride.width;
   for_runs(
       s, b,
       [&](std::int64_t to, std::int64_t from, std::int64_t n) {

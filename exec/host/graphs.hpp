@@ -10,29 +10,33 @@
 
 #include "core/units.hpp"
 #include "exec/host/view.hpp"
+#include "models/extent.hpp"
 
 namespace exec::host {
 
-// Square windows over x. Padding is 0 (an average counts it, a maximum passes over it) and narrower
-// than the window.
+// Windows over x. Padding is 0 (an average counts it, a maximum passes over it) and narrower than
+// the window.
 struct WindowShape {
   std::int64_t samples = 0, channels = 0, height = 0, width = 0;  // of x
-  std::int64_t kernel = 1, stride = 1, padding = 0;
-  std::int64_t out(std::int64_t size) const { return (size + 2 * padding - kernel) / stride + 1; }
-  std::int64_t out_height() const { return out(height); }
-  std::int64_t out_width() const { return out(width); }
+  models::Extent kernel = 1, stride = 1, padding = 0;
+  std::int64_t out_height() const {
+    return (height + 2 * padding.height - kernel.height) / stride.height + 1;
+  }
+  std::int64_t out_width() const {
+    return (width + 2 * padding.width - kernel.width) / stride.width + 1;
+  }
   std::int64_t places() const { return out_height() * out_width(); }  // of one channel of y
   std::int64_t plane() const { return height * width; }               // of one channel of x
 };
 
-// ---- convolution: w[outputs, channels / groups, kernel, kernel] ---------------------------------
+// ---- convolution: w[outputs, channels / groups, windows] ---------------------------------
 
 struct ConvolutionShape {
   WindowShape x;
   std::int64_t outputs = 0, groups = 1;               // channels of y; blocks that see only theirs
   std::int64_t n() const { return outputs / groups; }
   std::int64_t inputs() const { return x.channels / groups; }
-  std::int64_t k() const { return inputs() * x.kernel * x.kernel; }
+  std::int64_t k() const { return inputs() * x.kernel.area(); }
 };
 // y[samples, outputs, places] = x * w (+ bias, one per output): for each sample and group a product
 // of w and the windows, of which as many as 4096 places need are copied into the workspace at a
@@ -49,14 +53,14 @@ core::Bytes convolution_workspace(core::DType activation, const ConvolutionShape
 
 // ---- pools --------------------------------------------------------------------------------------
 
-inline constexpr std::int64_t kWidestMaximum = 16;  // 16 x 16 places are what a byte tells apart
+inline constexpr std::int64_t kLargestMaximum = 256;  // places are what a byte tells apart
 // y = greatest of each window, NaN above all; chosen (u8, may be absent): its place in the window,
-// the first of equals. REQUIRES with chosen: kernel <= kWidestMaximum.
+// the first of equals. REQUIRES with chosen: at most kLargestMaximum places.
 void max_pool(View y, View chosen, View x, const WindowShape& s, Workspace ws);
 // dx (=|+=) dy where it was chosen, summed over windows.
 void max_pool_gradient(View dx, View dy, View chosen, const WindowShape& s, bool accumulate,
                        Workspace ws);
-// y = sum of each window / kernel^2.
+// y = sum of each window / its places.
 void average_pool(View y, View x, const WindowShape& s, Workspace ws);
 void average_pool_gradient(View dx, View dy, const WindowShape& s, bool accumulate, Workspace ws);
 core::Bytes pool_workspace(core::DType activation, const WindowShape& s);

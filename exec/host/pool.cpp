@@ -15,12 +15,13 @@ void for_windows(const WindowShape& s, Visit&& visit) {
   const std::int64_t rows = s.out_height(), columns = s.out_width();
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < columns; ++j) {
-      const std::int64_t top = i * s.stride - s.padding, left = j * s.stride - s.padding;
-      const std::int64_t last_y = std::min(top + s.kernel, s.height);
-      const std::int64_t last_x = std::min(left + s.kernel, s.width);
+      const std::int64_t top = i * s.stride.height - s.padding.height;
+      const std::int64_t left = j * s.stride.width - s.padding.width;
+      const std::int64_t last_y = std::min(top + s.kernel.height, s.height);
+      const std::int64_t last_x = std::min(left + s.kernel.width, s.width);
       for (std::int64_t y = std::max<std::int64_t>(top, 0); y < last_y; ++y)
         for (std::int64_t x = std::max<std::int64_t>(left, 0); x < last_x; ++x)
-          visit(i * columns + j, y * s.width + x, (y - top) * s.kernel + x - left);
+          visit(i * columns + j, y * s.width + x, (y - top) * s.kernel.width + x - left);
     }
 }
 
@@ -59,7 +60,8 @@ std::uint8_t* bytes(const View& v) { return static_cast<std::uint8_t*>(v.data); 
 }  // namespace
 
 void max_pool(View y, View chosen, View x, const WindowShape& s, Workspace ws) {
-  PLANNER_CHECK(!chosen || s.kernel <= kWidestMaximum, "a place in the window takes one byte");
+  PLANNER_CHECK(!chosen || s.kernel.area() <= kLargestMaximum,
+                "a place in the window takes one byte");
   with_compute_type(y.type, [&]<class T>() {
     Panels<T> p(s, ws);
     for_planes(s, [&](std::int64_t from, std::int64_t to) {
@@ -85,8 +87,10 @@ void max_pool_gradient(View dx, View dy, View chosen, const WindowShape& s, bool
   gradient(dx, dy, s, accumulate, ws, [&]<class T>(T* plane, const T* d, std::int64_t to) {
     const std::uint8_t* const where = bytes(chosen) + to;
     for (std::int64_t place = 0; place < s.places(); ++place) {
-      const std::int64_t row = place / columns * s.stride - s.padding + where[place] / s.kernel;
-      const std::int64_t column = place % columns * s.stride - s.padding + where[place] % s.kernel;
+      const std::int64_t row = place / columns * s.stride.height - s.padding.height +
+                               where[place] / s.kernel.width;
+      const std::int64_t column = place % columns * s.stride.width - s.padding.width +
+                                  where[place] % s.kernel.width;
       plane[row * s.width + column] += d[place];
     }
   });
@@ -95,7 +99,7 @@ void max_pool_gradient(View dx, View dy, View chosen, const WindowShape& s, bool
 void average_pool(View y, View x, const WindowShape& s, Workspace ws) {
   with_compute_type(y.type, [&]<class T>() {
     Panels<T> p(s, ws);
-    const T share = T(1) / static_cast<T>(s.kernel * s.kernel);
+    const T share = T(1) / static_cast<T>(s.kernel.area());
     for_planes(s, [&](std::int64_t from, std::int64_t to) {
       const T* const in = read(x.at(from), s.plane(), p.plane);
       std::fill_n(p.result, s.places(), T(0));
@@ -111,7 +115,7 @@ void average_pool(View y, View x, const WindowShape& s, Workspace ws) {
 void average_pool_gradient(View dx, View dy, const WindowShape& s, bool accumulate,
                            Workspace ws) {
   gradient(dx, dy, s, accumulate, ws, [&]<class T>(T* plane, const T* d, std::int64_t) {
-    const T share = T(1) / static_cast<T>(s.kernel * s.kernel);
+    const T share = T(1) / static_cast<T>(s.kernel.area());
     for_windows(s, [&](std::int64_t place, std::int64_t element, std::int64_t) {
       plane[element] += d[place] * share;
     });

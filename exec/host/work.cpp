@@ -298,7 +298,7 @@ Work work(Kernel kernel, const models::Operator& op, std::int64_t samples,
 
 bool computes(const models::Operator& op) {
   const bool attends = !op.alibi || op.causal;  // linear biases look back alone
-  const bool chooses = op.kind != OpKind::max_pool || op.window.kernel <= kWidestMaximum;
+  const bool chooses = op.kind != OpKind::max_pool || op.window.kernel.area() <= kLargestMaximum;
   const bool exact = op.activation == models::Activation::gelu_erf;  // not as dense's epilogue
   return attends && chooses && (!exact || op.kind == OpKind::gelu);
 }

@@ -109,6 +109,24 @@ ModelSpec of_batch_norms() {
                 "[2, 5, 5]", "cross_entropy");
 }
 
+// Windows of Inception's branches, 1 x 7 and 7 x 1, and a pool of unlike sizes and strides.
+ModelSpec of_windows() {
+  return graph_model(R"({"name": "a", "kind": "convolution", "inputs": ["x"], "channels": 4,
+       "kernel": [1, 7], "padding": [0, 3], "bias": false},
+      {"name": "a_norm", "kind": "batch_norm", "inputs": ["a"]},
+      {"name": "a_relu", "kind": "relu", "inputs": ["a_norm"]},
+      {"name": "b", "kind": "convolution", "inputs": ["a_relu"], "channels": 4,
+       "kernel": [7, 1], "padding": [3, 0]},
+      {"name": "mean", "kind": "average_pool", "inputs": ["x"], "kernel": [3, 1], "stride": 1,
+       "padding": [1, 0]},
+      {"name": "both", "kind": "concat", "inputs": ["b", "mean"]},
+      {"name": "pool", "kind": "max_pool", "inputs": ["both"], "kernel": [2, 3],
+       "stride": [1, 2], "padding": [0, 1]},
+      {"name": "c", "kind": "convolution", "inputs": ["pool"], "channels": 3, "kernel": [1, 2],
+       "stride": [2, 1]})",
+                "[2, 6, 5]", "squared_error");
+}
+
 // A norm reads the model's input: its own gradients alone are wanted.
 ModelSpec of_norms() {
   return graph_model(R"({"name": "x_norm", "kind": "layer_norm", "inputs": ["x"]},
@@ -158,7 +176,7 @@ void check_cut(const ModelSpec& spec, const Strategy& s, const std::string& reci
 
 TEST_CASE("one rank trains operator graphs as the reference does, in every recipe") {
   for (const ModelSpec& spec : {small_alexnet(), of_rows(), of_images(), of_norms(),
-                                of_batch_norms()})
+                                of_batch_norms(), of_windows()})
     for (const char* recipe : {"fp32", "mixed", "lean", "megatron", "fsdp2", "pure_bf16", "fp64"})
       check_both(spec, strategy(1, 12, 2), recipe);
 }

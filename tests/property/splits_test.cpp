@@ -37,6 +37,20 @@ ModelSpec of_images() {
                 "[4, 10, 8]", "cross_entropy");
 }
 
+// Windows of Inception's branches, 1 x 7 and 7 x 1.
+ModelSpec of_windows() {
+  return graph_model(R"({"name": "a", "kind": "convolution", "inputs": ["x"], "channels": 8,
+       "kernel": [1, 7], "padding": [0, 3], "bias": false},
+      {"name": "a_relu", "kind": "relu", "inputs": ["a"]},
+      {"name": "b", "kind": "convolution", "inputs": ["a_relu"], "channels": 8,
+       "kernel": [7, 1], "padding": [3, 0], "bias": false},
+      {"name": "pool", "kind": "max_pool", "inputs": ["b"], "kernel": [2, 3], "stride": [1, 2],
+       "padding": [0, 1]},
+      {"name": "flat", "kind": "flatten", "inputs": ["pool"]},
+      {"name": "fc", "kind": "linear", "inputs": ["flat"], "features": 8})",
+                "[4, 6, 5]", "cross_entropy");
+}
+
 // Rows of features; two branches that join, one value with three readers, a flatten of rows.
 ModelSpec of_rows() {
   return graph_model(R"({"name": "a", "kind": "linear", "inputs": ["x"], "features": 8},
@@ -122,6 +136,15 @@ TEST_CASE("convolutions divided by channels, and what follows them, train what o
     check(divided(ways, ways, {"conv1=out", "conv2=in"}));
     check(divided(ways, ways, {"conv*=out", "fc3=in"}));
     check(divided(ways, ways, {"conv*=out", "fc*=out"}));
+  }
+}
+
+TEST_CASE("windows that are not square, divided along channels, train what one rank trains") {
+  const Checked check(of_windows());
+  for (const std::int64_t ways : {2, 4}) {
+    check(divided(ways, ways, {"a=out"}));
+    check(divided(ways, ways, {"a=out", "b=in"}));
+    check(divided(ways, ways, {"a=in", "b=out", "fc=in"}));
   }
 }
 

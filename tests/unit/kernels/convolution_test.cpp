@@ -7,15 +7,15 @@ namespace {
 
 Values naive_convolution(Buffer& x, Buffer& w, Buffer& b, const ConvolutionShape& s) {
   Values y;
-  const std::int64_t kernel = s.x.kernel;
+  const auto [height, width] = s.x.kernel;
   for (std::int64_t sample = 0; sample < s.x.samples; ++sample)
     for (std::int64_t o = 0; o < s.outputs; ++o)
       each_window(s.x, [&](std::int64_t, std::int64_t top, std::int64_t left) {
         double sum = b.at(o);
         for (std::int64_t c = 0; c < s.inputs(); ++c)
-          for (std::int64_t i = 0; i < kernel; ++i)
-            for (std::int64_t j = 0; j < kernel; ++j)
-              sum += w.at(((o * s.inputs() + c) * kernel + i) * kernel + j) *
+          for (std::int64_t i = 0; i < height; ++i)
+            for (std::int64_t j = 0; j < width; ++j)
+              sum += w.at(((o * s.inputs() + c) * height + i) * width + j) *
                      pixel(x, s.x, sample * s.x.channels + o / s.n() * s.inputs() + c, top + i,
                            left + j, 0);
         y.push_back(sum);

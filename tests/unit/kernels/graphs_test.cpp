@@ -16,8 +16,9 @@ TEST_CASE("max_pool is the naive maximum, remembers the first, and gives its gra
     for (std::int64_t plane = 0; plane < s.samples * s.channels; ++plane)
       each_window(s, [&](std::int64_t, std::int64_t top, std::int64_t left) {
         double best = -2;
-        for (std::int64_t k = 0; k < s.kernel * s.kernel; ++k)
-          best = std::max(best, pixel(x, s, plane, top + k / s.kernel, left + k % s.kernel, -2));
+        for (std::int64_t k = 0; k < s.kernel.area(); ++k)
+          best = std::max(best, pixel(x, s, plane, top + k / s.kernel.width,
+                                      left + k % s.kernel.width, -2));
         expected.push_back(best);
       });
     CHECK(y.values() == expected);
@@ -62,9 +63,9 @@ TEST_CASE("average_pool counts padding as zeros, and shares its gradient") {
     for (std::int64_t plane = 0; plane < s.samples * s.channels; ++plane)
       each_window(s, [&](std::int64_t, std::int64_t top, std::int64_t left) {
         double sum = 0;
-        for (std::int64_t k = 0; k < s.kernel * s.kernel; ++k)
-          sum += pixel(x, s, plane, top + k / s.kernel, left + k % s.kernel, 0);
-        expected.push_back(sum / static_cast<double>(s.kernel * s.kernel));
+        for (std::int64_t k = 0; k < s.kernel.area(); ++k)
+          sum += pixel(x, s, plane, top + k / s.kernel.width, left + k % s.kernel.width, 0);
+        expected.push_back(sum / static_cast<double>(s.kernel.area()));
       });
     check_near(y, expected);
     Buffer old = random(r, f64, inputs(s)), sum = old;

@@ -74,6 +74,44 @@ TEST_CASE("ResNet-50 and VGG-16 have the published parameters and multiplication
   CHECK(forward_gemm_flops(vgg).value() == 2 * 15'470'264'320.0);
 }
 
+TEST_CASE("Inception-v3 has the published parameters and multiplications") {
+  // torchvision's inception_v3 without its auxiliary classifier: 23,834,568 parameters, 5.71
+  // thousand million multiplications [inception].
+  const ModelGraph graph = built(*find_model("inception-v3"));
+  CHECK(parameter_count(graph) == 23'834'568);
+  CHECK(forward_gemm_flops(graph).value() == 2 * 5'713'216'096.0);
+  CHECK(graph.boundary_elements(1) == 32 * 149 * 149);
+}
+
+TEST_CASE("windows are squares, or have a height and a width") {
+  const ModelGraph graph = built(accepted(R"({"name": "c", "kind": "convolution",
+      "inputs": ["x"], "channels": 5, "kernel": [1, 7], "padding": [0, 3], "stride": [2, 1]},
+      {"name": "p", "kind": "max_pool", "inputs": ["c"], "kernel": [2, 4]})"));
+  // 4 x 8 x 8: (8 - 1) / 2 + 1 = 4 rows of (8 + 6 - 7) + 1 = 8 places; pooled, 2 rows of 2.
+  CHECK(parameter_count(graph) == 5 * 4 * 7 + 5);
+  CHECK(graph.boundary_elements(1) == 5 * 2 * 2);
+  const Operator& conv = find_operator(graph.templates[0], "c");
+  CHECK((conv.rows == 4 * 8 && conv.n == 5 && conv.k == 4 * 7));
+  // Written and read again, they are the same.
+  const auto again = parse_spec(spec_to_json(graph.spec, 2), "model.json");
+  REQUIRE(again.ok());
+  CHECK(again->graph == graph.spec.graph);
+}
+
+TEST_CASE("a window's two sizes are checked each by itself") {
+  const auto window = [](const std::string& keys) {
+    return refused(R"({"name": "p", "kind": "convolution", "channels": 4, "inputs": ["x"], )" +
+                   keys + "}");
+  };
+  CHECK(window(R"("kernel": [1, 9])").expected == "at most 8 for an input of 4 x 8 x 8");
+  CHECK(window(R"("kernel": [1, 9])").found == "1 x 9");
+  CHECK(window(R"("kernel": [1, 7], "padding": 3)").expected == "less than the kernel, 1 x 7");
+  CHECK(window(R"("kernel": [1, 7, 3])").expected == "a number, or [height, width]");
+  CHECK(window(R"("kernel": [1, 7, 3])").found == "an array of 3");
+  CHECK(window(R"("kernel": [0, 7])").where == "model.json:3:81 /operators/0/kernel/0");
+  CHECK(window(R"("kernel": "3")").found == "\"3\"");
+}
+
 TEST_CASE("a batch norm keeps its input alone, and a ReLU takes its place") {
   const Segment layer = built(accepted(R"({"name": "c", "kind": "convolution", "inputs": ["x"],
       "channels": 4, "kernel": 1, "bias": false}, {"name": "n", "kind": "batch_norm",
