@@ -251,6 +251,10 @@ TensorIndex local_response_norm(SegmentBuilder& b, const std::string& name, Tens
 // Each channel by its mean and variance over a micro-batch; gamma and beta are of the channels.
 TensorIndex batch_norm(SegmentBuilder& b, const std::string& name, TensorIndex x,
                        std::int64_t channels, std::int64_t places, NormParameters parameters);
+// The same over the samples of all data ranks: sums, which they add up, and the norm.
+TensorIndex synchronised_batch_norm(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                                    std::int64_t channels, std::int64_t places,
+                                    NormParameters parameters);
 // Of n elements of a sample. Without effect at inference: the builder leaves it out. origins: ranks
 // whose samples it has, 1 / origins of the columns of each of `rows` rows.
 TensorIndex dropout(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,

@@ -40,6 +40,7 @@ enum class TensorRole : std::uint8_t {
   mask,        // one byte: dropout's mask, the place of a maximum in its window
   bytes,       // what a framework keeps beside, in bytes
   logits_bytes,  // the same, memory term logits
+  sums,        // f64, memory term communication: of all samples of a micro-batch, added over ranks
 };
 
 using TensorIndex = std::int32_t;
@@ -49,7 +50,7 @@ inline constexpr TensorIndex kNoTensor = -1;
 struct Tensor {
   std::string name;
   TensorRole role = TensorRole::activation;
-  std::int64_t per_sample = 0;         // elements per sample
+  std::int64_t per_sample = 0;         // elements per sample; of sums: in all
   TensorIndex in_place_of = kNoTensor; // shares the storage of this tensor (y takes x's place)
   // Of tokens that an epilogue reads: how many places behind the model's input they stand.
   std::int64_t ahead = 1;
@@ -235,6 +236,8 @@ struct GraphOptions {
   // Ranks that divide the operators of an operator graph, and how: annotations (splits.hpp).
   std::int64_t split = 1;
   std::vector<std::string> splits{};
+  // Batch norms take the samples of all data ranks together.
+  bool synchronised_norms = false;
   std::int64_t expert_tensor = 0;      // ranks that divide each expert: 0, all tensor ranks; or 1
   // Modules for multi-token prediction that are trained, of the spec's mtp_layers.
   std::int64_t mtp = 0;

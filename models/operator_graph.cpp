@@ -18,7 +18,8 @@ using Kind = OperatorSpec::Kind;
 class LayerBuilder {
  public:
   LayerBuilder(const GraphSpec& spec, const GraphAnalysis& analysis, const GraphOptions& options)
-      : spec_(spec), a_(analysis), inference_(options.inference), ways_(options.split) {
+      : spec_(spec), a_(analysis), inference_(options.inference),
+        synchronised_(options.synchronised_norms && !options.inference), ways_(options.split) {
     auto splits = complete_splits(spec, analysis, options.splits, ways_);
     PLANNER_CHECK(splits.ok(), "build_graph refuses splits that do not hold");
     splits_ = std::move(*splits);
@@ -244,7 +245,9 @@ class LayerBuilder {
         const std::int64_t channels = to.front();
         const ParameterIndex gamma = vector(b, op.name + ".weight", channels, Init::one);
         const ParameterIndex beta = vector(b, op.name + ".bias", channels, Init::zero);
-        return batch_norm(b, op.name, x, channels, n / channels, {gamma, beta});
+        const NormParameters of{gamma, beta};
+        return synchronised_ ? synchronised_batch_norm(b, op.name, x, channels, n / channels, of)
+                             : batch_norm(b, op.name, x, channels, n / channels, of);
       }
       case Kind::dropout:
         return inference_ ? x : dropout(b, op.name, x, ways > 1 ? rows : 1, n, ways);
@@ -300,7 +303,7 @@ class LayerBuilder {
 
   const GraphSpec& spec_;
   const GraphAnalysis& a_;
-  const bool inference_;
+  const bool inference_, synchronised_;
   const std::int64_t ways_;            // ranks that divide operators
   Splits splits_;
   std::map<int, std::vector<int>> readers_;              // by value

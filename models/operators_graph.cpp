@@ -101,6 +101,42 @@ TensorIndex batch_norm(SegmentBuilder& b, const std::string& name, TensorIndex x
   return y;
 }
 
+// Per element. Sums 3, (x - mean) rstd gamma + beta 4; backward: of the norm, normalise 2, d_y
+// times the normalised 1, d_x 1, and two sums 2; of the sums, their part of d_x 3.
+TensorIndex synchronised_batch_norm(SegmentBuilder& b, const std::string& name, TensorIndex x,
+                                    std::int64_t channels, std::int64_t places,
+                                    NormParameters parameters) {
+  const std::int64_t n = channels * places;
+  const TensorIndex own = b.tensor(name + ".sums", TensorRole::sums, 2 * channels);
+  Operator sums = shaped(name + ".sums", OpKind::channel_sums, places, channels, channels);
+  sums.inputs = {x};
+  sums.outputs = {own};
+  sums.saved = {x};
+  sums.flops_forward = sums.flops_input_gradient = flops(3, places, channels);
+  sums.elements_forward = n;
+  sums.elements_backward = 3 * n;      // x, and d_x that it is added to
+  b.add(std::move(sums));
+  const TensorIndex all = b.tensor(name + ".all_sums", TensorRole::sums, 2 * channels, own);
+  Operator reduce = shaped(name + ".reduce", OpKind::data_reduce, 2, channels, channels);
+  reduce.inputs = {own};
+  reduce.outputs = {all};
+  b.add(std::move(reduce));
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);
+  Operator op = shaped(name, OpKind::channel_norm, places, channels, channels);
+  op.inputs = {x, all};
+  op.outputs = {y};
+  op.parameters = {parameters.gamma, parameters.beta};
+  op.saved = {x, all};
+  op.flops_forward = flops(4, places, channels);
+  op.flops_input_gradient = flops(4, places, channels);
+  if (trained(b, parameters.gamma)) op.flops_weight_gradient = flops(2, places, channels);
+  op.elements_forward = 2 * n;
+  op.elements_backward = 4 * n;        // x, d_y twice, d_x
+  op.parameter_elements = parameter_elements(b, op);
+  b.add(std::move(op));
+  return y;
+}
+
 TensorIndex dropout(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
                     std::int64_t n, std::int64_t origins) {
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);

@@ -1,20 +1,11 @@
 // Batch normalisation: one channel of all samples at a time.
 #include <cmath>
 
-#include "exec/host/convert.hpp"
+#include "exec/host/channel_blocks.hpp"
 #include "exec/host/graphs.hpp"
 
 namespace exec::host {
 namespace {
-
-// visit(first element of a block, elements): of one channel, samples ascending.
-template <class Visit>
-void for_blocks(const ChannelShape& s, std::int64_t channel, Visit&& visit) {
-  for (std::int64_t i = 0; i < s.samples; ++i)
-    for_chunks(s.places, [&](std::int64_t c, std::int64_t m) {
-      visit((i * s.channels + channel) * s.places + c, m);
-    });
-}
 
 struct Statistics { double mean, rstd; };
 

@@ -88,6 +88,20 @@ void batch_norm(View y, View x, View gamma, View beta, const ChannelShape& s, do
 void batch_norm_gradient(View dx, View dgamma, View dbeta, View dy, View x, View gamma,
                          const ChannelShape& s, double epsilon, bool accumulate);
 
+// The same over the samples of `ranks` ranks, of which each has the sums of its own: sums[2,
+// channels] (f64) = sums of x and of x^2 over samples and places.
+void channel_sums(View sums, View x, const ChannelShape& s);
+// d_x (=|+=) what the sums add to it: d_sum + 2 x d_squares.
+void channel_sums_gradient(View dx, View dsums, View x, const ChannelShape& s, bool accumulate);
+// y = batch_norm's, of the mean and the variance that the ranks' sums together have.
+void channel_norm(View y, View x, View sums, View gamma, View beta, const ChannelShape& s,
+                  std::int64_t ranks, double epsilon);
+// d_x, d_sums (=|+=), the latter this rank's part of a sum over ranks. Where d_gamma and d_beta are
+// there, += this rank's sums of d_y h and of d_y.
+void channel_norm_gradient(View dx, View dsums, View dgamma, View dbeta, View dy, View x, View sums,
+                           View gamma, const ChannelShape& s, std::int64_t ranks, double epsilon,
+                           bool accumulate);
+
 // ---- dropout ------------------------------------------------------------------------------------
 
 // The draw of element i of a sample is that of (seed, stream, sample i): the same on every rank,

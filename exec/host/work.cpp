@@ -253,6 +253,27 @@ Count batch_norm(Kernel kernel, const Dims& d) {
   return {};
 }
 
+// The same for the two operators of a synchronised one. Of sums, two numbers of f64 count as four
+// statistics.
+Count sums_of_channels(Kernel kernel, const Dims& d) {
+  if (kernel == Kernel::weight_gradient) return {};
+  const std::int64_t e = d.rows * d.n;
+  return {.flops = 3 * d.size(), .activation = kernel == Kernel::forward ? e : 3 * e,
+          .statistic = 4 * d.n};
+}
+Count norm_of_channels(Kernel kernel, const Dims& d) {
+  const std::int64_t e = d.rows * d.n;
+  switch (kernel) {
+    case Kernel::forward:
+      return {.flops = 4 * d.size(), .activation = 2 * e, .statistic = 4 * d.n,
+              .weight = 2 * d.n};
+    case Kernel::input_gradient:
+      return {.flops = 4 * d.size(), .activation = 4 * e, .statistic = 8 * d.n, .weight = d.n};
+    case Kernel::weight_gradient: return {.flops = 2 * d.size(), .gradient = 4 * d.n};
+  }
+  return {};
+}
+
 Count count(Kernel kernel, const models::Operator& op, const Dims& d) {
   const models::ops::Work& w = models::ops::schema(op.kind).work;
   switch (w.by) {
@@ -278,6 +299,8 @@ Count count(Kernel kernel, const models::Operator& op, const Dims& d) {
     case WorkOf::pool: return pooling(kernel, op, d);
     case WorkOf::response_norm: return response_norm(kernel, d);
     case WorkOf::batch_norm: return batch_norm(kernel, d);
+    case WorkOf::channel_sums: return sums_of_channels(kernel, d);
+    case WorkOf::channel_norm: return norm_of_channels(kernel, d);
     case WorkOf::pointwise: return pointwise(kernel, w, d);
   }
   return {};

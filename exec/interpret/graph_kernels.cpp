@@ -73,6 +73,15 @@ void graph_forward(const Operator& op, std::span<const Operand> args, const Kern
       return host::batch_norm(a["y"], a["x"], a["gamma"], a["beta"],
                               host::channel_shape(op, samples), c.norm_epsilon);
     }
+    case OpKind::channel_sums: {
+      const Forward<ops::channel_sums> a(op, args);
+      return host::channel_sums(a["sums"], a["x"], host::channel_shape(op, samples));
+    }
+    case OpKind::channel_norm: {
+      const Forward<ops::channel_norm> a(op, args);
+      return host::channel_norm(a["y"], a["x"], a["sums"], a["gamma"], a["beta"],
+                                host::channel_shape(op, samples), c.data_ranks, c.norm_epsilon);
+    }
     case OpKind::dropout: {
       const Forward<ops::dropout> a(op, args);
       return drop(op, a["y"], a["mask"], a["x"], c);
@@ -130,6 +139,19 @@ void graph_input_gradient(const Operator& op, std::span<const Operand> args, boo
                                        trains ? a["d_beta"] : host::View{}, a["d_y"], a["x"],
                                        a["gamma"], host::channel_shape(op, samples),
                                        c.norm_epsilon, accumulate);
+    }
+    case OpKind::channel_sums: {
+      const InputGradient<ops::channel_sums> a(op, args);
+      return host::channel_sums_gradient(a["d_x"], a["d_sums"], a["x"],
+                                         host::channel_shape(op, samples), accumulate);
+    }
+    case OpKind::channel_norm: {
+      const InputGradient<ops::channel_norm> a(op, args);
+      const bool trains = a.has("d_gamma");
+      return host::channel_norm_gradient(
+          a["d_x"], a["d_sums"], trains ? a["d_gamma"] : host::View{},
+          trains ? a["d_beta"] : host::View{}, a["d_y"], a["x"], a["sums"], a["gamma"],
+          host::channel_shape(op, samples), c.data_ranks, c.norm_epsilon, accumulate);
     }
     case OpKind::dropout: {
       const InputGradient<ops::dropout> a(op, args);

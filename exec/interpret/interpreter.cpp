@@ -29,6 +29,7 @@ static KernelContext kernel_context(const RunContext& c, int rank) {
   k.slice.rows = c.program.seq_len / k.slice.ranks;
   k.norm_epsilon = c.spec.layer_norm_epsilon;
   k.seed = c.seed;
+  k.data_ranks = c.program.mesh.data;
   k.samples_apart = c.program.global_batch * c.program.mesh.context / c.program.mesh.data;
   if (c.program.mesh.is_server(rank)) return k;
   k.tensor_rank = c.program.mesh.index(program::Group::tensor, rank);

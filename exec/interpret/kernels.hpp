@@ -23,6 +23,7 @@ struct KernelContext {
   program::SequenceSlice slice;        // of the tokens; tensor ranks may divide it further
   double norm_epsilon = 1e-5;
   int tensor_rank = 0, expert_rank = 0;
+  std::int64_t data_ranks = 1;         // that share the statistics of synchronised norms
   std::uint64_t seed = 1;              // what is drawn at random
   std::int64_t first_sample = 0;       // of the micro-batch, counted over all steps
   std::int64_t samples_apart = 0;      // from one data rank's first sample to the next one's

@@ -61,6 +61,7 @@ enum class WorkOf : std::uint8_t {
   lookup, table_rows, layer_norm, rms_norm, head_norm, square_sums, width_norm, product, adapter,
   dense, expert_product,
   convolution, attention, bias, routing, dispatching, combining, pool, response_norm, batch_norm,
+  channel_sums, channel_norm,
   pointwise     // counted by the numbers of Work
 };
 

@@ -7,6 +7,7 @@
 #include "models/ops/schema.hpp"
 #include "models/ops/schemas_attention.hpp"
 #include "models/ops/schemas_experts.hpp"
+#include "models/ops/schemas_images.hpp"
 
 namespace models::ops {
 
@@ -69,26 +70,6 @@ inline constexpr Schema qk_norm{
     .input_gradient = "d_y qkv rstd q_gamma? k_gamma? -> d_qkv d_q_gamma? d_k_gamma?",
     .gradient = Gradient::joint, .divides = kSample | kRow | kHead,
     .work = {.by = WorkOf::head_norm}};
-
-// y = x / (2 + 1e-4 / w sum over w channels of x^2)^0.75
-inline constexpr Schema local_response_norm{
-    .kind = OpKind::local_response_norm,
-    .inputs = "x", .outputs = "y",
-    .keeps = "x",
-    .input_gradient = "d_y x -> d_x",
-    .gradient = Gradient::joint, .divides = kSample,
-    .work = {.by = WorkOf::response_norm}};
-
-// y = (x - mean) rstd gamma + beta, mean and rstd of a channel over all samples and places of a
-// micro-batch [batchnorm]: of this rank's samples alone, as frameworks do unless asked to
-// synchronise them. Backward finds them again.
-inline constexpr Schema batch_norm{
-    .kind = OpKind::batch_norm,
-    .inputs = "x", .parameters = "gamma beta", .outputs = "y",
-    .keeps = "x",
-    .input_gradient = "d_y x gamma -> d_x d_gamma? d_beta?",
-    .gradient = Gradient::joint, .divides = kSample,
-    .work = {.by = WorkOf::batch_norm}};
 
 // Queries and keys by one RMS norm each over the whole width of their heads, of all tensor ranks
 // together [olmo2]. Two operators, between which the ranks' sums are added: sums[rows, 2], of the
@@ -274,25 +255,6 @@ inline constexpr Schema first_token{
     .gradient = Gradient::joint, .divides = kSample | kOut,
     .work = {.by = WorkOf::pointwise, .moved_forward = 2, .moved_backward = 2}};
 
-// ---- images
-
-// y, and places of the greatest in windows
-inline constexpr Schema max_pool{
-    .kind = OpKind::max_pool,
-    .inputs = "x", .outputs = "y places?",
-    .keeps = "places",
-    .input_gradient = "d_y places -> d_x",
-    .gradient = Gradient::joint, .divides = kSample | kOut,
-    .work = {.by = WorkOf::pool}};
-
-// y = mean of each window, padding is 0
-inline constexpr Schema average_pool{
-    .kind = OpKind::average_pool,
-    .inputs = "x", .outputs = "y",
-    .input_gradient = "d_y -> d_x",
-    .gradient = Gradient::joint, .divides = kSample | kOut,
-    .work = {.by = WorkOf::pool}};
-
 // ---- losses: the logits (or y) become their own gradient in place
 
 // row maximum of the local logits
@@ -337,6 +299,8 @@ constexpr Schema transfer(OpKind kind, Gradient gradient = Gradient::transfer,
 // forward, the identity backward.
 inline constexpr Schema tensor_copy = transfer(OpKind::tensor_copy, Gradient::passes, "y=x");
 inline constexpr Schema tensor_reduce = transfer(OpKind::tensor_reduce, Gradient::passes, "y=x");
+// Sums over the data ranks, forward and of the gradients backward.
+inline constexpr Schema data_reduce = transfer(OpKind::data_reduce, Gradient::passes, "y=x");
 // All rows of the tensor ranks' x, gathered again for backward; this rank's rows of their sum.
 inline constexpr Schema sequence_gather = transfer(OpKind::sequence_gather);
 inline constexpr Schema sequence_scatter = transfer(OpKind::sequence_scatter);
@@ -375,6 +339,7 @@ inline constexpr std::array kSchemas{
     &cut_send, &cut_receive, &cut_sent, &head_exchange, &row_exchange, &scale, &soft_cap,
     &relu_squared, &geglu, &clamped_swiglu, &row_gate, &latent_join, &square_sums, &width_norm,
     &sample_gather, &sample_scatter, &to_columns, &to_samples, &key_gather, &batch_norm,
+    &channel_sums, &channel_norm, &data_reduce,
     &ring_own, &ring_block};
 
 constexpr const Schema& schema(OpKind kind) { return *kSchemas[static_cast<std::size_t>(kind)]; }

@@ -58,10 +58,12 @@ View SegmentEmitter::gradient_buffer(std::uint16_t& buffer, TensorIndex t, const
     const models::Tensor& tensor = segment_.tensors[static_cast<std::size_t>(t)];
     program::Buffer b;
     b.name = segment_.name + prefix + tensor.name;
-    b.term = gradient_is_sent(t) ? program::Term::communication : program::Term::activations;
-    const bool statistic = tensor.role == models::TensorRole::statistic;
-    b.type = statistic ? stage_.recipe.statistic : stage_.recipe.activation;
-    b.elements = {tensor.per_sample * stage_.samples};
+    const bool sums = tensor.role == models::TensorRole::sums;
+    b.term = sums || gradient_is_sent(t) ? program::Term::communication
+                                         : program::Term::activations;
+    const bool statistic = sums || tensor.role == models::TensorRole::statistic;
+    b.type = statistic ? type_of(tensor) : stage_.recipe.activation;
+    b.elements = {elements_of(tensor)};
     b.extent = splits_ ? extent_ : 1;
     b.slots = splits_ ? slots_ : 1;
     buffer = builder_.buffer(std::move(b));
@@ -222,6 +224,8 @@ void SegmentEmitter::backward_operator(const Op& op) {
       return segment_.shares_gradients ? backward_add(op, dy) : backward_sum(op, dy);
     case Gradient::passes:  // of f the gradients of the ranks' parts add up
       if (op.kind == OpKind::tensor_copy) emit_reduction(op, view_of(dy));
+      if (op.kind == OpKind::data_reduce && needs_gradient(op.inputs[0]))
+        emit_data_reduction(view_of(dy));
       [[fallthrough]];
     case Gradient::embeds:
       weight_gradient();

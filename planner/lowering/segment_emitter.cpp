@@ -65,27 +65,38 @@ void SegmentEmitter::declare_buffers(int slots, int extent) {
     const bool is_input = segment_.input >= 0 && root_of(segment_.input) == t;
     const bool is_output = segment_.output >= 0 && root_of(segment_.output) == t;
     if (is_output || (is_input && kind_ != SegmentKind::prologue)) continue;  // boundary's
-    const auto activation = stage_.recipe.activation;
     program::Buffer b;
     b.name = prefix + tensor.name;
     const bool logits =
         tensor.role == TensorRole::logits || tensor.role == TensorRole::logits_bytes;
-    const bool bytes =
-        tensor.role == TensorRole::bytes || tensor.role == TensorRole::logits_bytes;
-    b.term = logits                             ? program::Term::logits
-             : tensor.role == TensorRole::sent ? program::Term::communication
-                                               : program::Term::activations;
-    b.type = bytes                                   ? core::DType::u8
-             : tensor.role == TensorRole::statistic ? stage_.recipe.statistic
-             : tensor.role == TensorRole::tokens  ? core::DType::i32
-             : tensor.role == TensorRole::mask    ? core::DType::u8
-                                                  : activation;
+    const bool sent = tensor.role == TensorRole::sent || tensor.role == TensorRole::sums;
+    b.term = logits ? program::Term::logits
+             : sent ? program::Term::communication
+                    : program::Term::activations;
+    b.type = type_of(tensor);
     const std::int64_t parts = chunked_[t] ? chunks_ : 1;
-    b.elements = {(tensor.per_sample + parts - 1) / parts * stage_.samples};
+    b.elements = {parts > 1 ? (tensor.per_sample + parts - 1) / parts * stage_.samples
+                            : elements_of(tensor)};
     b.extent = extent;
     b.slots = slots;
     buffers_[t] = builder_.buffer(std::move(b));
   }
+}
+
+core::DType SegmentEmitter::type_of(const models::Tensor& tensor) const {
+  switch (tensor.role) {
+    case TensorRole::statistic: return stage_.recipe.statistic;
+    case TensorRole::sums: return core::DType::f64;
+    case TensorRole::tokens: return core::DType::i32;
+    case TensorRole::mask:
+    case TensorRole::bytes:
+    case TensorRole::logits_bytes: return core::DType::u8;
+    default: return stage_.recipe.activation;
+  }
+}
+
+std::int64_t SegmentEmitter::elements_of(const models::Tensor& tensor) const {
+  return tensor.per_sample * (tensor.role == TensorRole::sums ? 1 : stage_.samples);
 }
 
 View SegmentEmitter::tensor_view(TensorIndex t) const {
@@ -231,9 +242,19 @@ void SegmentEmitter::emit_reduction(const Op& op, View view) {
   builder_.emit({.kind = ActionKind::collective, .args = {view}, .op = builder_.transfer(t)});
 }
 
+// One data rank's sums are all that there are.
+void SegmentEmitter::emit_data_reduction(View sums) {
+  if (stage_.strategy->data_ranks() == 1) return;
+  const program::Transfer t =
+      over(program::Group::data, program::Collective::all_reduce, program::Algorithm::ring,
+           program::Traffic::statistics, core::DType::f64);
+  builder_.emit({.kind = ActionKind::collective, .args = {sums}, .op = builder_.transfer(t)});
+}
+
 void SegmentEmitter::emit_forward(const Op& op, std::uint16_t instead) {
   if (op.kind == OpKind::tensor_copy) return;  // identity forward
   if (op.kind == OpKind::tensor_reduce) return emit_reduction(op, tensor_view(op.inputs[0]));
+  if (op.kind == OpKind::data_reduce) return emit_data_reduction(tensor_view(op.inputs[0]));
   if (op.kind == OpKind::sequence_gather)
     return emit_rows(program::Collective::all_gather, tensor_view(op.inputs[0]),
                      tensor_view(op.outputs[0]));

@@ -91,6 +91,8 @@ class SegmentEmitter {
 
   std::size_t root_of(models::TensorIndex t) const { return roots_[static_cast<std::size_t>(t)]; }
   void declare_buffers(int slots, int extent);
+  core::DType type_of(const models::Tensor& tensor) const;
+  std::int64_t elements_of(const models::Tensor& tensor) const;
   // segment_split.cpp: of a layer whose weight gradients come in a later pass.
   bool defer(const Op& op, int dy);
   bool is_deferred(const Op& op) const;
@@ -149,6 +151,7 @@ class SegmentEmitter {
                                  program::Algorithm algorithm) const;
   void emit_keys(program::Collective collective, View own);
   void emit_reduction(const Op& op, View view);
+  void emit_data_reduction(View sums);
   void load(models::TensorIndex t);
   // segment_restore.cpp: checkpoint=selective drops what the attention core makes in the forward
   // pass and runs the core again before the first backward operator that reads it.

@@ -29,9 +29,10 @@ class Space {
       : job_(job), options_(options), constraints_(constraints) {
     base_.overlap = options_.overlap;
     constraints_.put(base_, {"context", "expert", "expert_tensor", "sequence_parallel", "stages",
-                             "partition", "parts", "split", "splits", "grad_sync", "servers",
-                             "servers_colocated", "server_mode", "overlap", "bucket_bytes",
-                             "tp_overlap", "expert_dispatch", "expert_overlap", "offload",
+                             "partition", "parts", "split", "splits", "batch_norm",
+                             "grad_sync", "servers", "servers_colocated", "server_mode",
+                             "overlap", "bucket_bytes", "tp_overlap", "expert_dispatch",
+                             "expert_overlap", "offload",
                              "mesh_order", "context_method", "shares"});
     workers_ = std::max<std::int64_t>(1, options_.gpus - base_.separate_servers());
     structures_.reserve(kUsual);

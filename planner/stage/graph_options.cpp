@@ -76,6 +76,7 @@ models::GraphOptions GraphOptionsOf::operator()(const Strategy& strategy) const 
   options.expert = strategy.expert;
   options.split = strategy.split;
   options.splits = strategy.splits;
+  options.synchronised_norms = strategy.batch_norm == BatchNorm::synchronised;
   // Ranks that hold all experts have all rows, whoever gets them.
   options.expert_load = strategy.expert > 1 ? load_ : 1;
   options.expert_tensor = strategy.expert_tensor;

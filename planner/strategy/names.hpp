@@ -20,6 +20,7 @@ inline constexpr std::array<std::string_view, 4> kDegreeNames{"tensor", "context
                                                               "pipeline"};
 inline constexpr std::array<std::string_view, 3> kContextMethodNames{"gather", "ring", "exchange"};
 inline constexpr std::array<std::string_view, 2> kExpertDispatchNames{"all_to_all", "deepep"};
+inline constexpr std::array<std::string_view, 2> kBatchNormNames{"local", "synchronised"};
 inline constexpr std::array<std::string_view, 2> kPartitionNames{"layers", "operators"};
 
 }  // namespace planner

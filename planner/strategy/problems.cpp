@@ -4,7 +4,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "models/layer_kinds.hpp"
+#include "planner/strategy/batch_norm_problems.hpp"
 #include "planner/strategy/context_problems.hpp"
 #include "planner/strategy/expert_problems.hpp"
 #include "planner/strategy/graph_cut.hpp"
@@ -42,6 +46,7 @@ class Rules {
     // It takes longer than the others, and of keys the first one counts.
     if (!failures_.keys_alone() || problems_.empty()) add_split_problems(spec_, s_, failures_);
     add_share_problems(job_, s_, failures_);
+    add_batch_norm_problems(spec_, job_, s_, failures_);
     norm();
     not_lowered();
     return std::move(problems_);

@@ -49,6 +49,8 @@ std::string_view name(GradSync g) { return kGradSyncNames[static_cast<std::size_
 std::string_view name(ServerMode m) { return kServerModeNames[static_cast<std::size_t>(m)]; }
 std::string_view name(Partition p) { return kPartitionNames[static_cast<std::size_t>(p)]; }
 
+std::string_view name(BatchNorm b) { return kBatchNormNames[static_cast<std::size_t>(b)]; }
+
 std::string_view name(ContextMethod m) {
   return kContextMethodNames[static_cast<std::size_t>(m)];
 }
@@ -113,6 +115,7 @@ std::vector<std::string> parts_of(const Strategy& s) {
   if (s.expert_tensor > 0) add(fmt::format("expert_tensor={}", s.expert_tensor));
   degree("split", s.split);
   if (!s.splits.empty()) add(fmt::format("splits={}", fmt::join(s.splits, ",")));
+  if (s.batch_norm == BatchNorm::synchronised) add("batch_norm=synchronised");
   if (s.sequence_parallel) add("sequence_parallel");
   if (s.schedule != Schedule::none) add(std::string(name(s.schedule)));
   degree("virtual_stages", s.virtual_stages);

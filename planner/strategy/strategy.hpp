@@ -39,6 +39,9 @@ enum class ContextMethod : std::uint8_t { gather, ring, exchange };
 // How rows travel to experts and back: a copy for each expert, or once to each rank that holds some
 // of a token's experts and once over the network to each node, whose ranks forward it.
 enum class ExpertDispatch : std::uint8_t { all_to_all, deepep };
+// Whose samples a batch norm takes the mean and the variance of: a rank's micro-batch, or the
+// micro-batches of all data ranks.
+enum class BatchNorm : std::uint8_t { local, synchronised };
 enum class Degree : std::uint8_t { tensor, context, data, pipeline };
 
 struct Strategy {
@@ -50,6 +53,7 @@ struct Strategy {
   // (models/splits.hpp): annotations, of which operators without one take samples.
   std::int64_t split = 1;
   std::vector<std::string> splits;
+  BatchNorm batch_norm = BatchNorm::local;
   ContextMethod context_method = ContextMethod::gather;
   bool sequence_parallel = false;
   std::int64_t virtual_stages = 1;
@@ -125,6 +129,7 @@ std::string_view name(GradSync g);
 std::string_view name(ServerMode m);
 std::string_view name(Partition p);
 std::string_view name(ContextMethod m);
+std::string_view name(BatchNorm b);
 std::optional<Schedule> schedule_from_name(std::string_view text);
 std::optional<Sharding> sharding_from_name(std::string_view text);
 std::optional<Checkpoint> checkpoint_from_name(std::string_view text);

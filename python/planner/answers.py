@@ -26,6 +26,7 @@ class Strategy(Record):
     expert_tensor: int
     split: int
     splits: list[str]
+    batch_norm: str
     sequence_parallel: bool
     virtual_stages: int
     schedule: str

@@ -84,7 +84,9 @@ bool has_kernels(const Operator& op) {
     case OpKind::cut_send:
     case OpKind::cut_receive:
     case OpKind::cut_sent:
-    case OpKind::batch_norm: return false;
+    case OpKind::batch_norm:
+    case OpKind::channel_sums:
+    case OpKind::channel_norm: return false;
     case OpKind::attention: {
       constexpr std::int64_t kWidest = 256, kMostSloped = 128;  // of heads, and with linear biases
       const bool stores = op.outputs.size() > 2;

@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, 6> kAlgorithms{
     "ring", "tree", "naive_all_reduce", "parameter_server", "direct", "pairwise"};
 constexpr std::array<std::string_view, kTraffics> kTraffic{
     "gradients", "parameters", "tensor", "sequence", "pipeline", "embedding", "loss", "norm",
-    "context",   "offload",    "expert", "split"};
+    "context",   "offload",    "expert", "split", "statistics"};
 
 // Whether the pair is one that the communicators execute.
 bool pairs(Collective c, Algorithm a) {

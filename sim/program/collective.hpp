@@ -35,8 +35,9 @@ enum class Traffic : std::uint8_t {
   gradients, parameters, tensor, sequence, pipeline, embedding, loss, norm, context, offload,
   expert,
   split,                               // between ranks that divide operators
+  statistics,                          // of batch norms over the samples of all data ranks
 };
-inline constexpr std::size_t kTraffics = 12;
+inline constexpr std::size_t kTraffics = 13;
 
 std::string_view name(Collective c);
 std::string_view name(Algorithm a);

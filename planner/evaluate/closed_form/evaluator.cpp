@@ -36,6 +36,7 @@ bool Evaluator::covers(const Strategy& s) const {
   const bool exchanges = s.expert > 1 || s.context > 1;
   return job.mode != Mode::inference && schedule && checkpoint &&
          !(exchanges && stride_of(s, Degree::data) != s.tensor) &&
+         s.batch_norm == BatchNorm::local &&  // else layers wait for all data ranks
          s.grad_sync != GradSync::parameter_server && !s.tp_overlap && !s.expert_overlap &&
          !s.offloads("params") && !s.offloads("activations");
 }

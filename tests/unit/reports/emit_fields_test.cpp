@@ -18,6 +18,7 @@ struct Left {
 constexpr Left kLeft[] = {
     {"", "split", "of operator graphs, which are refused"},
     {"", "splits", "of operator graphs, which are refused"},
+    {"", "batch_norm", "of models with batch norms, which are operator graphs"},
     {"", "parts", "of partition=operators, which is refused"},
     {"", "virtual_stages", "of interleaved schedules; without stages it means nothing"},
     {"", "checkpoint_every", "of checkpoint=every_k and first_k"},
