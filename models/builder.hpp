@@ -143,6 +143,7 @@ struct AttentionUse {
   bool causal = true;
   bool alibi = false;
   std::int64_t keys = 0;  // rows of keys and values; 0: as many as of queries
+  std::int64_t origins = 1;             // ranks whose samples it has, of some heads
   std::int64_t window = 0, chunk = 0;   // as Operator's
   double soft_cap = 0, score_scale = 0;
   ParameterIndex sinks = -1;            // [heads]; -1: none
@@ -262,6 +263,9 @@ TensorIndex dropout(SegmentBuilder& b, const std::string& name, TensorIndex x, s
 // Inputs of rows x any number of columns.
 TensorIndex concat(SegmentBuilder& b, const std::string& name,
                    const std::vector<TensorIndex>& inputs, std::int64_t rows);
+// Columns [first, first + n) of each of the rows.
+TensorIndex slice(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
+                  std::int64_t first, std::int64_t n);
 // y = a + b in storage of its own.
 TensorIndex sum(SegmentBuilder& b, const std::string& name, TensorIndex a, TensorIndex c,
                 std::int64_t n);
@@ -303,5 +307,7 @@ Segment cell_decoder(const ModelSpec& spec, const GraphOptions& options);
 ModelGraph build_transformer(const ModelSpec& spec, const GraphOptions& options);
 ModelGraph build_chain(const ModelSpec& spec, const GraphOptions& options);
 ModelGraph build_operator_graph(const ModelSpec& spec, const GraphOptions& options);
+Segment graph_prologue(const GraphSpec& spec, const GraphAnalysis& analysis, bool inference);
+Segment graph_epilogue(const ModelSpec& spec, const Shape& shape, bool inference);
 
 }  // namespace models

@@ -126,12 +126,12 @@ struct Operator {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, groups = 1;
   Activation activation = Activation::identity;
   double scale = 1.0;
-  // First column of y: that each group adds to (lora_up), of each input (concat).
+  // First column of y: that each group adds to (lora_up), of each input (concat); of x (slice).
   std::vector<std::int64_t> column_offsets;
   ImageShape image;                    // convolution, pools: the input's
   Window window;                       // the same
   // Ranks whose rows it has, as many of each: expert_linear, and what is divided along `out` or
-  // `in` of convolutions, pools and dropout (whose images are those of one rank).
+  // `in` of convolutions, pools, attention and dropout (whose images are those of one rank).
   std::int64_t origins = 1;
   bool causal = true, alibi = false;   // attention
   // attention: keys that a query sees, the last `window` or those of its chunk of so many; 0: all.

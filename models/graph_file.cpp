@@ -64,6 +64,14 @@ void read_operator(JsonReader& r, OperatorSpec& op) {
       r.required("features", op.width, kSizes);
       r.optional("bias", op.bias);
       break;
+    case Kind::embedding:
+      r.required("features", op.width, kSizes);
+      r.optional("positions", op.positions);
+      break;
+    case Kind::attention:
+      r.required("heads", op.heads, kSizes);
+      r.optional("causal", op.causal);
+      break;
     case Kind::max_pool:
     case Kind::average_pool: read_window(r, op); break;
     case Kind::local_response_norm: r.optional("window", op.window, kSizes); break;
@@ -78,7 +86,9 @@ Json operator_json(const OperatorSpec& op) {
   const bool convolution = op.kind == Kind::convolution;
   const bool pool = op.kind == Kind::max_pool || op.kind == Kind::average_pool;
   if (convolution) out.set("channels", op.width);
-  if (op.kind == Kind::linear) out.set("features", op.width);
+  if (op.kind == Kind::linear || op.kind == Kind::embedding) out.set("features", op.width);
+  if (op.kind == Kind::embedding && op.positions) out.set("positions", true);
+  if (op.kind == Kind::attention) out.set("heads", op.heads).set("causal", op.causal);
   if (convolution || pool)
     out.set("kernel", extent_json(op.kernel))
         .set("stride", extent_json(op.stride))
@@ -91,11 +101,28 @@ Json operator_json(const OperatorSpec& op) {
 
 }  // namespace
 
+// One input of features or of an image, or `inputs` of tokens and their vocabulary.
+static bool read_inputs(JsonReader& r, GraphSpec& graph) {
+  if (!r.has("inputs")) {
+    core::JsonReader input = r.object("input");
+    const bool read = input.required("name", graph.input);
+    const bool shaped = input.required("shape", graph.input_shape, kSizes);
+    input.allow_only_known();
+    return read && shaped;
+  }
+  bool read = r.required("vocabulary", graph.vocabulary, kSizes);
+  for (JsonReader& one : r.objects("inputs")) {
+    TokenInput& input = graph.token_inputs.emplace_back();
+    read = one.required("name", input.name) && read;
+    read = one.required("tokens", input.tokens, kSizes) && read;
+    one.allow_only_known();
+  }
+  return read && !graph.token_inputs.empty();
+}
+
 void read_graph(JsonReader& r, ModelSpec& spec) {
-  core::JsonReader input = r.object("input");
-  bool read = input.required("name", spec.graph.input);
-  read = input.required("shape", spec.graph.input_shape, kSizes) && read;
-  input.allow_only_known();
+  bool read = read_inputs(r, spec.graph);
+  spec.vocab = spec.graph.vocabulary;
   read = r.named("loss", kLossValues, spec.loss) && read;
   std::vector<JsonReader> readers = r.objects("operators");
   for (JsonReader& one : readers) read_operator(one, spec.graph.operators.emplace_back());
@@ -110,8 +137,15 @@ void read_graph(JsonReader& r, ModelSpec& spec) {
 }
 
 void write_graph(const ModelSpec& spec, Json& out) {
-  out.set("input", Json::object({{"name", spec.graph.input},
-                                 {"shape", Json::array_of(spec.graph.input_shape)}}));
+  if (spec.graph.token_inputs.empty()) {
+    out.set("input", Json::object({{"name", spec.graph.input},
+                                   {"shape", Json::array_of(spec.graph.input_shape)}}));
+  } else {
+    Json inputs = Json::array();
+    for (const TokenInput& input : spec.graph.token_inputs)
+      inputs.push_back(Json::object({{"name", input.name}, {"tokens", input.tokens}}));
+    out.set("inputs", std::move(inputs)).set("vocabulary", spec.graph.vocabulary);
+  }
   Json operators = Json::array();
   for (const OperatorSpec& op : spec.graph.operators) operators.push_back(operator_json(op));
   out.set("operators", std::move(operators)).set("loss", name(spec.loss));

@@ -10,6 +10,7 @@
 
 #include "core/check.hpp"
 #include "core/result.hpp"
+#include "models/graph_shapes.hpp"
 #include "models/spec.hpp"
 
 namespace models {
@@ -20,7 +21,8 @@ using Kind = OperatorSpec::Kind;
 
 constexpr std::array<std::string_view, kOperatorKinds.size()> kNames{
     "convolution", "linear",     "relu",    "gelu", "max_pool", "average_pool",
-    "local_response_norm", "layer_norm", "dropout", "add",  "concat",   "flatten", "batch_norm"};
+    "local_response_norm", "layer_norm", "dropout", "add",  "concat",   "flatten", "batch_norm",
+    "embedding",           "rms_norm",   "attention"};
 
 constexpr double kMaxElements = 1e12;  // of one value of a sample
 constexpr std::int64_t kMaxWindow = 4096;
@@ -29,18 +31,23 @@ constexpr std::int64_t kMaxWindow = 4096;
 // batch norm belongs to the product before it.
 bool keeps_input(Kind kind) {
   return kind == Kind::convolution || kind == Kind::linear || kind == Kind::gelu ||
-         kind == Kind::local_response_norm || kind == Kind::layer_norm;
+         kind == Kind::local_response_norm || kind == Kind::layer_norm ||
+         kind == Kind::rms_norm || kind == Kind::embedding;
 }
 
 class Analyser {
  public:
-  explicit Analyser(const GraphSpec& spec) : spec_(spec), count_(std::ssize(spec.operators)) {}
+  explicit Analyser(const GraphSpec& spec)
+      : spec_(spec), count_(std::ssize(spec.operators)), rules_(spec, a_, a_.issues) {
+    a_.input_shape = spec.input_shape;
+  }
 
   GraphAnalysis run() {
     check_whole();
     if (a_.issues.empty()) resolve_names();
     if (a_.issues.empty()) sort();
     if (a_.issues.empty()) find_shapes();
+    if (a_.issues.empty()) place_embeddings();
     if (a_.issues.empty()) find_output();
     if (a_.issues.empty()) divide();
     return std::move(a_);
@@ -57,12 +64,24 @@ class Analyser {
     if (count_ < 1 || count_ > static_cast<std::ptrdiff_t>(kMaxOperators))
       issue(-1, "operators", fmt::format("1 to {} operators", kMaxOperators),
             std::to_string(count_));
+    if (!spec_.token_inputs.empty()) return check_tokens();
     const bool sized = std::ranges::all_of(
         spec_.input_shape, [](std::int64_t n) { return n >= 1 && n <= kMaxWidth; });
     if (spec_.input_shape.empty() || spec_.input_shape.size() > 3 || !sized ||
         too_large(spec_.input_shape))
       issue(-1, "input", "a shape [n], [rows, n] or [channels, height, width]",
             to_text(spec_.input_shape));
+  }
+
+  void check_tokens() {
+    const std::int64_t all = tokens_of(spec_);
+    if (all < 1 || all > kMaxTokens || spec_.token_inputs.size() > kMaxTokenInputs)
+      issue(-1, "inputs", fmt::format("1 to {} tokens of at most {} inputs", kMaxTokens,
+                                      kMaxTokenInputs),
+            fmt::format("{} tokens of {}", all, spec_.token_inputs.size()));
+    if (spec_.vocabulary < 2 || spec_.vocabulary > kMaxWidth)
+      issue(-1, "vocabulary", fmt::format("an integer from 2 to {}", kMaxWidth),
+            std::to_string(spec_.vocabulary));
   }
 
   static bool too_large(const Shape& shape) {
@@ -72,8 +91,14 @@ class Analyser {
   }
 
   void resolve_names() {
-    std::map<std::string_view, int> by_name{{spec_.input, kModelInput}};
-    std::vector<std::string_view> names{spec_.input};
+    std::map<std::string_view, int> by_name;
+    std::vector<std::string_view> names;
+    if (spec_.token_inputs.empty()) by_name[spec_.input] = kModelInput, names = {spec_.input};
+    for (std::size_t t = 0; t < spec_.token_inputs.size(); ++t) {
+      const std::string_view name = names.emplace_back(spec_.token_inputs[t].name);
+      if (!by_name.emplace(name, token_value(t)).second)
+        return issue(-1, "inputs", "a name for each input", fmt::format("\"{}\" twice", name));
+    }
     for (int i = 0; i < count_; ++i) {
       names.push_back(op(i).name);
       if (op(i).name.empty()) issue(i, "name", "a name", "none");
@@ -87,17 +112,27 @@ class Analyser {
         const auto at = by_name.find(text);
         if (at != by_name.end()) {
           a_.inputs[static_cast<std::size_t>(i)].push_back(at->second);
-          if (at->second != kModelInput) read_[static_cast<std::size_t>(at->second)] = true;
+          if (at->second >= 0) read_[static_cast<std::size_t>(at->second)] = true;
+          check_tokens_of(i, at->second);
           continue;
         }
         const std::string_view near = core::nearest(text, names);
-        issue(i, "inputs", "names of operators, or of the model's input",
+        issue(i, "inputs", "names of operators, or of a model's input",
               fmt::format("\"{}\"", text),
               near.empty() ? "" : fmt::format("did you mean {}?", near));
       }
       check_count(i);
       check_sizes(i);
     }
+  }
+
+  // Embeddings alone read tokens, and nothing else.
+  void check_tokens_of(int i, int value) {
+    if ((op(i).kind == Kind::embedding) == is_token_value(value)) return;
+    issue(i, "inputs",
+          is_token_value(value) ? "an embedding that looks the tokens up"
+                                : "an input of tokens for an embedding",
+          fmt::format("\"{}\"", op(i).inputs.front()));
   }
 
   void check_sizes(int i) {
@@ -108,7 +143,9 @@ class Analyser {
         issue(i, field, fmt::format("an integer from {} to {}", low, high), std::to_string(value));
     };
     if (o.kind == Kind::convolution) range("channels", o.width, 1, kMaxWidth);
-    if (o.kind == Kind::linear) range("features", o.width, 1, kMaxWidth);
+    if (o.kind == Kind::linear || o.kind == Kind::embedding)
+      range("features", o.width, 1, kMaxWidth);
+    range("heads", o.heads, 1, kMaxWidth);
     const auto both = [&](std::string_view field, Extent e, std::int64_t low) {
       range(field, e.height, low, kMaxWindow);
       if (e.width != e.height) range(field, e.width, low, kMaxWindow);
@@ -124,11 +161,16 @@ class Analyser {
     const std::size_t n = op(i).inputs.size();
     const std::set<std::string> distinct(op(i).inputs.begin(), op(i).inputs.end());
     const bool many = op(i).kind == Kind::concat, two = op(i).kind == Kind::add;
-    const bool holds = many ? n >= 2 && n <= kMaxOperatorInputs : n == (two ? 2 : 1);
+    const bool attends = op(i).kind == Kind::attention;
+    const bool holds = many      ? n >= 2 && n <= kMaxOperatorInputs
+                       : attends ? n == 1 || n == 3
+                                 : n == (two ? 2 : 1);
     if (!holds)
       issue(i, "inputs",
             many  ? fmt::format("2 to {} inputs of a concat", kMaxOperatorInputs)
             : two ? "two inputs of an add"
+            : attends
+                ? "queries, keys and values of an attention, or one input that has all three"
                   : fmt::format("one input of a {}", name(op(i).kind)),
             std::to_string(n));
     else if (distinct.size() != n)
@@ -142,7 +184,7 @@ class Analyser {
     std::priority_queue<int, std::vector<int>, std::greater<>> ready;
     for (int i = 0; i < count_; ++i) {
       for (const int from : a_.inputs[static_cast<std::size_t>(i)]) {
-        if (from == kModelInput) continue;
+        if (from < 0) continue;
         readers[static_cast<std::size_t>(from)].push_back(i);
         ++waiting[static_cast<std::size_t>(i)];
       }
@@ -163,17 +205,13 @@ class Analyser {
                                  "an operator makes", op(i).name));
   }
 
-  const Shape& shape_of(int value) const {
-    return value == kModelInput ? spec_.input_shape : a_.shapes[static_cast<std::size_t>(value)];
-  }
-
   void find_shapes() {
     a_.shapes.resize(spec_.operators.size());
     a_.input_shapes.resize(spec_.operators.size());
     for (const int i : a_.order) {
       const auto at = static_cast<std::size_t>(i);
-      a_.input_shapes[at] = shape_of(a_.inputs[at].front());
-      a_.shapes[at] = shape_after(i);
+      a_.input_shapes[at] = rules_.shape_of(a_.inputs[at].front());
+      a_.shapes[at] = rules_.after(i);
       if (!a_.issues.empty()) return;  // what follows would be wrong for the same reason
       if (too_large(a_.shapes[at]))
         return issue(i, "", fmt::format("at most {:.0e} elements of a sample", kMaxElements),
@@ -182,94 +220,37 @@ class Analyser {
     // A flatten stands for what it reads from here on.
     for (const int i : a_.order)
       for (int& from : a_.inputs[static_cast<std::size_t>(i)])
-        while (from != kModelInput && op(from).kind == Kind::flatten)
+        while (from >= 0 && op(from).kind == Kind::flatten)
           from = a_.inputs[static_cast<std::size_t>(from)].front();
   }
 
-  Shape mismatch(int i, std::string expected, const Shape& found) {
-    issue(i, "inputs", std::move(expected), to_text(found),
-          found.size() == 3 ? "a flatten makes features of an image" : "");
-    return found;
-  }
-
-  Shape shape_after(int i) {
-    const OperatorSpec& o = op(i);
-    const Shape& x = a_.input_shapes[static_cast<std::size_t>(i)];
-    switch (o.kind) {
-      case Kind::convolution:
-      case Kind::max_pool:
-      case Kind::average_pool:
-        if (x.size() != 3) return mismatch(i, "an input of channels x height x width", x);
-        return windowed(i, x);
-      case Kind::local_response_norm:
-        if (x.size() != 3) return mismatch(i, "an input of channels x height x width", x);
-        return x;
-      case Kind::batch_norm:
-        if (x.size() == 2)
-          return mismatch(i, "an input of channels x height x width, or of features", x);
-        return x;
-      case Kind::linear:
-        if (x.size() == 3) return mismatch(i, "an input of features", x);
-        return x.size() == 1 ? Shape{o.width} : Shape{x[0], o.width};
-      case Kind::layer_norm:
-        if (x.size() == 3) return mismatch(i, "an input of features", x);
-        return x;
-      case Kind::relu:
-      case Kind::gelu:
-      case Kind::dropout: return x;
-      case Kind::add: {
-        const Shape& y = shape_of(a_.inputs[static_cast<std::size_t>(i)][1]);
-        if (x != y) return mismatch(i, "two inputs of one shape, " + to_text(x), y);
-        return x;
+  // One embedding's rows are the model's input. Of several, that is all rows, of which each takes
+  // its own.
+  void place_embeddings() {
+    if (spec_.token_inputs.empty()) return;
+    std::int64_t all = 0;
+    std::set<int> looked_up;
+    for (int i = 0; i < count_; ++i)
+      if (op(i).kind == Kind::embedding) {
+        a_.embeddings.push_back(i);
+        looked_up.insert(a_.inputs[static_cast<std::size_t>(i)].front());
+        all += elements_of(a_.shapes[static_cast<std::size_t>(i)]);
       }
-      case Kind::concat: return concatenated(i, x);
-      case Kind::flatten: return {elements_of(x)};
+    if (looked_up.size() < spec_.token_inputs.size())
+      return issue(-1, "inputs", "an embedding of every input", "one that nothing reads");
+    a_.input_shape = {all};
+    if (a_.embeddings.size() == 1) {
+      const int one = a_.embeddings.front();
+      a_.input_shape = a_.shapes[static_cast<std::size_t>(one)];
+      for (std::vector<int>& inputs : a_.inputs) std::ranges::replace(inputs, one, kModelInput);
+      std::erase(a_.order, one);
+      if (a_.order.empty()) issue(one, "kind", "an operator behind the embedding", "none");
+      return;
     }
-    return x;
-  }
-
-  Shape windowed(int i, const Shape& x) {
-    const OperatorSpec& o = op(i);
-    Shape y = x;
-    if (o.kind == Kind::convolution) {
-      if (x[0] % o.groups != 0 || o.width % o.groups != 0) {
-        issue(i, "groups", fmt::format("a divisor of {} and of {} channels", x[0], o.width),
-              std::to_string(o.groups));
-        return x;
-      }
-      y[0] = o.width;
+    for (const int i : a_.embeddings) {
+      a_.inputs[static_cast<std::size_t>(i)] = {kModelInput};
+      a_.input_shapes[static_cast<std::size_t>(i)] = a_.input_shape;
     }
-    if (o.padding.height >= o.kernel.height || o.padding.width >= o.kernel.width) {
-      issue(i, "padding", fmt::format("less than the kernel, {}", to_text(o.kernel)),
-            to_text(o.padding));
-      return x;
-    }
-    const std::int64_t height = x[1] + 2 * o.padding.height, width = x[2] + 2 * o.padding.width;
-    if (height < o.kernel.height || width < o.kernel.width) {
-      const Extent most = o.kernel.height == o.kernel.width ? Extent(std::min(height, width))
-                                                            : Extent(height, width);
-      issue(i, "kernel", fmt::format("at most {} for an input of {}", to_text(most), to_text(x)),
-            to_text(o.kernel));
-      return x;
-    }
-    y[1] = (height - o.kernel.height) / o.stride.height + 1;
-    y[2] = (width - o.kernel.width) / o.stride.width + 1;
-    return y;
-  }
-
-  // Along channels, or along the features of each row.
-  Shape concatenated(int i, const Shape& first) {
-    Shape y = first;
-    const std::size_t axis = first.size() == 2 ? 1 : 0;
-    y[axis] = 0;
-    for (const int value : a_.inputs[static_cast<std::size_t>(i)]) {
-      Shape x = shape_of(value), like = first;
-      if (x.size() == first.size()) like[axis] = x[axis];
-      if (x != like)
-        return mismatch(i, "inputs that differ in width alone, as " + to_text(like), x);
-      y[axis] += x[axis];
-    }
-    return y;
   }
 
   void find_output() {
@@ -320,6 +301,7 @@ class Analyser {
   const GraphSpec& spec_;
   const std::ptrdiff_t count_;
   GraphAnalysis a_;
+  ShapeRules rules_;
   std::vector<bool> read_;             // by operator: something reads its result
 };
 
@@ -337,6 +319,21 @@ const GraphAnalysis& kept_analysis(const GraphSpec& spec) {
     of = spec;
   }
   return analysis;
+}
+
+std::int64_t tokens_of(const GraphSpec& spec) {
+  std::int64_t all = 0;
+  for (const TokenInput& input : spec.token_inputs) all += input.tokens;
+  return all;
+}
+
+std::int64_t tokens_before(const GraphSpec& spec, std::string_view input) {
+  std::int64_t before = 0;
+  for (const TokenInput& one : spec.token_inputs) {
+    if (one.name == input) return before;
+    before += one.tokens;
+  }
+  PLANNER_CHECK(false, "the name of an input");
 }
 
 std::int64_t elements_of(const Shape& shape) {

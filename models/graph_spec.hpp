@@ -19,16 +19,19 @@ using Shape = std::vector<std::int64_t>;
 struct OperatorSpec {
   enum class Kind : std::uint8_t {
     convolution, linear, relu, gelu, max_pool, average_pool, local_response_norm, layer_norm,
-    dropout, add, concat, flatten, batch_norm
+    dropout, add, concat, flatten, batch_norm, embedding, rms_norm, attention
   };
   std::string name;
   Kind kind = Kind::linear;
-  std::vector<std::string> inputs;     // names of operators, or of the model's input
-  std::int64_t width = 0;              // channels (convolution) or features (linear) of the result
+  std::vector<std::string> inputs;     // names of operators, or of a model's input
+  std::int64_t width = 0;              // channels (convolution) or features (linear, embedding)
   Extent kernel = 1, stride = 1, padding = 0;  // convolution and pools: of windows
   std::int64_t groups = 1;             // convolution: blocks of channels that see only each other
   std::int64_t window = 5;             // local_response_norm: channels summed over
   bool bias = true;                    // convolution, linear
+  bool positions = false;              // embedding: a learned row is added at each place
+  std::int64_t heads = 1;              // attention
+  bool causal = false;                 // attention: rows see themselves and those before them
   friend bool operator==(const OperatorSpec&, const OperatorSpec&) = default;
 };
 
@@ -38,12 +41,24 @@ inline constexpr std::array kOperatorKinds{
     OperatorSpec::Kind::max_pool, OperatorSpec::Kind::average_pool,
     OperatorSpec::Kind::local_response_norm, OperatorSpec::Kind::layer_norm,
     OperatorSpec::Kind::dropout, OperatorSpec::Kind::add,
-    OperatorSpec::Kind::concat, OperatorSpec::Kind::flatten, OperatorSpec::Kind::batch_norm};
+    OperatorSpec::Kind::concat, OperatorSpec::Kind::flatten, OperatorSpec::Kind::batch_norm,
+    OperatorSpec::Kind::embedding, OperatorSpec::Kind::rms_norm, OperatorSpec::Kind::attention};
 std::string_view name(OperatorSpec::Kind kind);
 
+// So many tokens of a sample, which embeddings look up.
+struct TokenInput {
+  std::string name;
+  std::int64_t tokens = 0;
+  friend bool operator==(const TokenInput&, const TokenInput&) = default;
+};
+
 struct GraphSpec {
-  std::string input;                   // name of the model's input
+  std::string input;                   // name of the model's input; "" where token_inputs are
   Shape input_shape;                   // of one sample
+  // A sample is one sequence of tokens: those of the first input, then of the next. The loss is of
+  // the tokens that follow the last ones.
+  std::vector<TokenInput> token_inputs;
+  std::int64_t vocabulary = 0;         // of all of them
   std::vector<OperatorSpec> operators; // in any order
   friend bool operator==(const GraphSpec&, const GraphSpec&) = default;
 };
@@ -58,10 +73,14 @@ struct GraphIssue {
 inline constexpr int kModelInput = -1;
 
 // A graph read. Values are named by the operator that makes them, kModelInput for the input; a
-// flatten makes no value of its own: it is what it flattens under another shape.
+// flatten makes no value of its own: it is what it flattens under another shape. Embeddings stand
+// before the first layer, and the model's input is what they make: the rows of one, or of several
+// one behind the other, of which each then takes its own (`order` has these embeddings).
 struct GraphAnalysis {
   std::vector<GraphIssue> issues;      // empty: everything below holds
   std::vector<int> order;              // topological, ties in the file's order; no flatten
+  std::vector<int> embeddings;         // in the file's order
+  Shape input_shape;                   // of kModelInput
   std::vector<std::vector<int>> inputs;  // by operator: the values that it reads
   std::vector<Shape> input_shapes;     // by operator: shape of its first input, as it reads it
   std::vector<Shape> shapes;           // by operator: of its result
@@ -86,7 +105,14 @@ std::int64_t weight_inputs(const OperatorSpec& op,
 std::int64_t elements_of(const Shape& shape);
 std::string to_text(const Shape& shape);  // "3 x 224 x 224"
 
+// Of all token inputs together.
+std::int64_t tokens_of(const GraphSpec& spec);
+// Tokens of the inputs before the one of this name.
+std::int64_t tokens_before(const GraphSpec& spec, std::string_view input);
+
 inline constexpr std::size_t kMaxOperators = 4096;
+inline constexpr std::size_t kMaxTokenInputs = 8;
+inline constexpr std::int64_t kMaxTokens = 8191;  // of a sample: what a load action can say
 inline constexpr std::size_t kMaxOperatorInputs = 16;
 
 }  // namespace models

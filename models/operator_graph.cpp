@@ -75,7 +75,7 @@ class LayerBuilder {
     return segment;
   }
 
-  std::int64_t elements_at(int value) const { return elements_of_value(spec_, a_, value); }
+  std::int64_t elements_at(int value) const { return elements_of_value(a_, value); }
 
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -128,7 +128,8 @@ class LayerBuilder {
   // ---- where values lie on the ranks that divide operators (splits.hpp)
 
   std::string name_of(int value) const {
-    return value == kModelInput ? spec_.input : spec_.operators[at(value)].name;
+    if (value != kModelInput) return spec_.operators[at(value)].name;
+    return spec_.input.empty() ? "embedded" : spec_.input;
   }
 
   Place made_at(int value) const {
@@ -257,9 +258,39 @@ class LayerBuilder {
         for (const int each : a_.inputs[at(i)]) all.push_back(placed(b, each, read_at(i)));
         return concat(b, op.name, all, rows);
       }
+      case Kind::embedding: return slice(b, op.name, x, 1, embedded_before(i), n);
+      case Kind::rms_norm:
+        return rms_norm(b, op.name, x, rows, to.back(),
+                        vector(b, op.name + ".weight", to.back(), Init::one));
+      case Kind::attention: return attend(b, i);
       case Kind::flatten: break;
     }
     PLANNER_CHECK(false, "a flatten is no operator of the graph");
+  }
+
+  // Elements of a sample that the embeddings before this one make.
+  std::int64_t embedded_before(int i) const {
+    std::int64_t before = 0;
+    for (const int other : a_.embeddings)
+      if (other < i) before += elements_of(a_.shapes[at(other)]);
+    return before;
+  }
+
+  // Queries, keys and values in one row. The core's gradient overwrites what it reads, so it reads
+  // a row of its own.
+  TensorIndex attend(SegmentBuilder& b, int i) {
+    const OperatorSpec& op = spec_.operators[at(i)];
+    const Shape& to = a_.shapes[at(i)];
+    const std::int64_t ways = splits_[at(i)] == ops::kSample ? 1 : ways_;
+    std::vector<TensorIndex> parts;
+    for (const int from : a_.inputs[at(i)]) parts.push_back(placed(b, from, read_at(i)));
+    const bool own = parts.size() == 1 && parts[0] != first_ &&
+                     readers_.at(a_.inputs[at(i)][0]).size() == 1;
+    const TensorIndex qkv =
+        own ? parts[0] : concat(b, op.name + ".qkv", parts, rows_of(to) * ways);
+    const std::int64_t heads = op.heads / ways;
+    return attention(b, op.name, qkv, rows_of(to), {heads, heads, to.back() / op.heads},
+                     {.causal = op.causal, .origins = ways});
   }
 
   // A bias of columns that are divided is divided with them; of a sum over ranks it is added to
@@ -311,30 +342,6 @@ class LayerBuilder {
   TensorIndex first_ = kNoTensor;      // its input
 };
 
-Segment build_epilogue(const ModelSpec& spec, const Shape& shape, bool inference) {
-  SegmentBuilder b("epilogue", inference);
-  const std::int64_t n = elements_of(shape);
-  const bool classes = spec.loss == Loss::cross_entropy;
-  const TensorIndex y =
-      b.tensor("x", classes ? TensorRole::logits : TensorRole::activation, n);
-  if (inference) return std::move(b).finish(y, y);
-  if (classes) {
-    const std::int64_t rows = n / shape.back();
-    const TensorIndex targets = b.tensor("targets", TensorRole::tokens, rows);
-    cross_entropy_loss(b, y, targets, rows, shape.back(), 1);
-  } else {
-    squared_error_loss(b, y, b.tensor("targets", TensorRole::features, n), n);
-  }
-  return std::move(b).finish(y, kNoTensor);
-}
-
-Segment build_prologue(const GraphSpec& spec, bool inference) {
-  SegmentBuilder start("prologue", inference);
-  const TensorIndex input =
-      start.tensor(spec.input, TensorRole::features, elements_of(spec.input_shape));
-  return std::move(start).finish(input, input);
-}
-
 }  // namespace
 
 ModelGraph build_part(const ModelSpec& spec, const GraphOptions& options,
@@ -345,11 +352,11 @@ ModelGraph build_part(const ModelSpec& spec, const GraphOptions& options,
   const GraphAnalysis analysis = analyse(spec.graph);
   PLANNER_CHECK(analysis.issues.empty(), "check_spec refuses such a graph");
   graph.spec.layers = 1;
-  graph.prologue = build_prologue(spec.graph, options.inference);
+  graph.prologue = graph_prologue(spec.graph, analysis, options.inference);
   graph.layer_template = {0};
   graph.templates.push_back(
       LayerBuilder(spec.graph, analysis, options).build_part(parts, part));
-  graph.epilogue = build_epilogue(spec, analysis.output_shape, options.inference);
+  graph.epilogue = graph_epilogue(spec, analysis.output_shape, options.inference);
   return graph;
 }
 
@@ -361,7 +368,7 @@ ModelGraph build_operator_graph(const ModelSpec& spec, const GraphOptions& optio
   PLANNER_CHECK(analysis.issues.empty(), "check_spec refuses such a graph");
   graph.spec.layers = std::ssize(analysis.layers);
   LayerBuilder builder(spec.graph, analysis, options);
-  graph.prologue = build_prologue(spec.graph, options.inference);
+  graph.prologue = graph_prologue(spec.graph, analysis, options.inference);
   int first = 0, from = kModelInput;
   for (const GraphAnalysis::Layer& layer : analysis.layers) {
     graph.layer_template.push_back(static_cast<int>(graph.templates.size()));
@@ -369,7 +376,7 @@ ModelGraph build_operator_graph(const ModelSpec& spec, const GraphOptions& optio
     first = layer.last + 1;
     from = layer.output;
   }
-  graph.epilogue = build_epilogue(spec, analysis.output_shape, options.inference);
+  graph.epilogue = graph_epilogue(spec, analysis.output_shape, options.inference);
   return graph;
 }
 

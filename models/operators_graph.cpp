@@ -171,6 +171,19 @@ TensorIndex concat(SegmentBuilder& b, const std::string& name,
   return y;
 }
 
+TensorIndex slice(SegmentBuilder& b, const std::string& name, TensorIndex x, std::int64_t rows,
+                  std::int64_t first, std::int64_t n) {
+  const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * n);
+  Operator op = shaped(name, OpKind::slice, rows, n, b.tensor_at(x).per_sample / rows);
+  op.column_offsets = {first};
+  op.inputs = {x};
+  op.outputs = {y};
+  op.saved = {x};
+  count_pointwise(op);
+  b.add(std::move(op));
+  return y;
+}
+
 TensorIndex sum(SegmentBuilder& b, const std::string& name, TensorIndex a, TensorIndex c,
                 std::int64_t n) {
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, n);

@@ -90,8 +90,10 @@ TensorIndex qk_norm(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
 // wide as its values. Elements are those of a kernel that keeps the scores on chip; a kernel that
 // stores them moves heads x s x s more in each pass.
 TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
-                      std::int64_t rows, HeadShape shape, AttentionUse use) {
+                      std::int64_t seq, HeadShape shape, AttentionUse use) {
+  const std::int64_t rows = seq * use.origins;
   Operator op = of_heads(name, OpKind::attention, rows, shape);
+  op.origins = use.origins;
   const TensorIndex y = b.tensor(name + ".out", TensorRole::activation, rows * op.n);
   const TensorIndex lse = b.tensor(name + ".lse", TensorRole::statistic, rows * shape.heads);
   op.inputs = {qkv};
@@ -103,7 +105,7 @@ TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qk
   op.soft_cap = use.soft_cap;
   op.score_scale = use.score_scale;
   op.is_gemm = true;
-  op.keys = use.keys > 0 ? use.keys : rows;
+  op.keys = use.keys > 0 ? use.keys : seq;
   if (use.window < op.keys) op.window_keys = use.window;
   if (use.chunk < op.keys) op.chunk_keys = use.chunk;
   const double column = 2 * reach(op) * static_cast<double>(op.heads);

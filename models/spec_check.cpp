@@ -305,7 +305,16 @@ void SpecChecker::check_graph() {
     problems_.push_back({where_ + ": operators",
                          "a result of 2 classes or more under cross_entropy", to_text(y),
                          "flatten and linear make classes, or use squared_error"});
+  const std::int64_t words = spec_.graph.vocabulary;
+  if (words > 0 && (spec_.loss != Loss::cross_entropy || y.size() != 2 || y.back() != words))
+    problems_.push_back({where_ + ": operators",
+                         "rows of " + std::to_string(words) + " columns, one for each token of "
+                         "the vocabulary, under cross_entropy", to_text(y),
+                         "a linear operator of so many features makes them"});
   double parameters = 0.0;
+  for (const int i : analysis.embeddings)
+    parameters += static_cast<double>(words) *
+                  static_cast<double>(spec_.graph.operators[static_cast<std::size_t>(i)].width);
   for (const int i : analysis.order) {
     const auto at = static_cast<std::size_t>(i);
     const OperatorSpec& op = spec_.graph.operators[at];

@@ -33,6 +33,9 @@ OpKind op_kind(Kind kind) {
     case Kind::add: return OpKind::add;
     case Kind::concat: return OpKind::concat;
     case Kind::batch_norm: return OpKind::batch_norm;
+    case Kind::embedding: return OpKind::slice;  // of the rows of several
+    case Kind::rms_norm: return OpKind::rms_norm;
+    case Kind::attention: return OpKind::attention;
     case Kind::flatten: break;
   }
   PLANNER_CHECK(false, "a flatten is no operator of the graph");
@@ -104,11 +107,20 @@ std::string_view name(Factor factor) {
   return "vocabulary";
 }
 
-std::int64_t elements_of_value(const GraphSpec& spec, const GraphAnalysis& a, int value) {
-  return elements_of(value == kModelInput ? spec.input_shape : a.shapes[at(value)]);
+std::int64_t elements_of_value(const GraphAnalysis& a, int value) {
+  return elements_of(value == kModelInput ? a.input_shape : a.shapes[at(value)]);
 }
 
 std::int64_t rows_of(const Shape& shape) { return shape.size() == 2 ? shape[0] : 1; }
+
+// Attention's columns are whole heads. Where queries, keys and values are one value, neighbouring
+// columns of it are not those of some heads.
+static bool divides_columns(const GraphAnalysis& a, const OperatorSpec& op, int i,
+                            std::int64_t ways) {
+  if (op.kind == Kind::attention) return a.inputs[at(i)].size() == 3 && op.heads % ways == 0;
+  return (ops::schema(op_kind(op.kind)).divides & Factor::kOut) != 0 &&
+         columns_of(a.shapes[at(i)]) % ways == 0;
+}
 
 // Groups of a convolution see only each other: each of its ranks would have to have whole ones. A
 // bias of channels cannot be added to samples of a sum as one of columns is.
@@ -117,8 +129,7 @@ std::uint8_t factors_of(const GraphSpec& spec, const GraphAnalysis& a, int i, st
   const std::uint8_t divides = ops::schema(op_kind(op.kind)).divides;
   const bool whole = op.kind == Kind::convolution && op.groups > 1;
   std::uint8_t factors = Factor::kSample;
-  if ((divides & Factor::kOut) != 0 && !whole && columns_of(a.shapes[at(i)]) % ways == 0)
-    factors |= Factor::kOut;
+  if (!whole && divides_columns(a, op, i, ways)) factors |= Factor::kOut;
   const bool biased = op.kind == Kind::convolution && op.bias;
   if ((divides & Factor::kIn) != 0 && !whole && !biased &&
       columns_of(a.input_shapes[at(i)]) % ways == 0)
@@ -139,7 +150,8 @@ Place made_place(const GraphAnalysis& a, int value, Factor factor) {
 }
 
 bool follows(Kind kind) {
-  return !is_product(kind) && (ops::schema(op_kind(kind)).divides & Factor::kOut) != 0;
+  constexpr std::uint8_t kColumns = Factor::kOut | Factor::kHead;
+  return !is_product(kind) && (ops::schema(op_kind(kind)).divides & kColumns) != 0;
 }
 
 std::string annotation_problem(std::string_view annotation) {

@@ -10,7 +10,8 @@
 //   in       1 / ways of the columns    a sum over ranks, of which   1 / ways of the rows
 //                                       each gets its samples
 //
-// Columns are features of a row, or channels of an image. Operators without parameters that work on
+// Columns are features of a row, or channels of an image; of attention they are whole heads of
+// queries, keys and values that are apart. Operators without parameters that work on
 // each column by itself read and make 1 / ways of the columns when divided along `out`.
 
 #include <array>
@@ -45,7 +46,7 @@ struct Place {
 std::string_view name(ops::Factor factor);
 
 // Of a value of one sample, which an operator makes or which is the model's input.
-std::int64_t elements_of_value(const GraphSpec& spec, const GraphAnalysis& analysis, int value);
+std::int64_t elements_of_value(const GraphAnalysis& analysis, int value);
 // Rows of a sample in a value that is read under this shape, each with the columns that divide.
 std::int64_t rows_of(const Shape& shape);
 inline constexpr std::array kSplitFactors{ops::kSample, ops::kOut, ops::kIn};

@@ -33,6 +33,9 @@ std::string plural(std::int64_t n, std::string_view word) {
 
 std::string model_shape(const models::ModelSpec& m) {
   if (!m.widths.empty()) return fmt::format("widths {}", fmt::join(m.widths, "-"));
+  if (m.family == models::Family::graph && m.vocab > 0)
+    return fmt::format("{} operators in {} layers on {} tokens, vocabulary {}",
+                       m.graph.operators.size(), m.layers, models::tokens_of(m.graph), m.vocab);
   if (m.family == models::Family::graph)
     return fmt::format("{} operators in {} layers on inputs of {}", m.graph.operators.size(),
                        m.layers, models::to_text(m.graph.input_shape));

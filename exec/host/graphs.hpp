@@ -124,6 +124,8 @@ struct ColumnBlock { std::int64_t rows = 0, columns = 0, first = 0, width = 0; }
 // wide's block = narrow[rows, width], and back (=|+=).
 void put_columns(View wide, View narrow, const ColumnBlock& block);
 void take_columns(View narrow, View wide, const ColumnBlock& block, bool accumulate);
+// wide (=|+=) narrow in the block, and 0 elsewhere.
+void add_columns(View wide, View narrow, const ColumnBlock& block, bool accumulate);
 
 // y[samples, n] = the first of each sample's rows; dx (=|+=) dy there, and 0 elsewhere.
 void first_token(View y, View x, std::int64_t samples, std::int64_t rows, std::int64_t n);

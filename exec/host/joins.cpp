@@ -48,6 +48,12 @@ void take_columns(View narrow, View wide, const ColumnBlock& b, bool accumulate)
   }
 }
 
+void add_columns(View wide, View narrow, const ColumnBlock& b, bool accumulate) {
+  if (!accumulate) fill_zero(wide, b.rows * b.columns);
+  for (std::int64_t r = 0; r < b.rows; ++r)
+    add_into(wide.at(r * b.columns + b.first), narrow.at(r * b.width), b.width);
+}
+
 void first_token(View y, View x, std::int64_t samples, std::int64_t rows, std::int64_t n) {
   for (std::int64_t i = 0; i < samples; ++i) cast(y.at(i * n), x.at(i * rows * n), n);
 }

@@ -24,6 +24,7 @@ std::int64_t tokens_used(const models::ModelSpec& spec) {
 struct Sizes { std::int64_t features = 0, classes = 0; };
 Sizes sizes_of(const models::ModelSpec& spec, std::int64_t seq_len) {
   if (spec.family == models::Family::chain) return {spec.widths.front(), spec.widths.back()};
+  if (spec.family == models::Family::graph && spec.vocab > 0) return {};
   if (spec.family == models::Family::graph)
     return {models::elements_of(spec.graph.input_shape),
             models::analyse(spec.graph).output_shape.back()};
@@ -36,7 +37,8 @@ DataSource DataSource::synthetic(const models::ModelSpec& spec, std::int64_t seq
                                  std::uint64_t seed) {
   DataSource source;
   source.spec_ = spec;
-  source.seq_len_ = seq_len;
+  const std::int64_t tokens = models::tokens_of(spec.graph);
+  source.seq_len_ = tokens > 0 ? tokens : seq_len;
   source.seed_ = seed;
   const Sizes sizes = sizes_of(spec, seq_len);
   source.features_ = sizes.features;
@@ -52,11 +54,12 @@ core::Result<DataSource> DataSource::open(const std::string& path, const models:
                          "use --data synthetic"};
   auto corpus = Corpus::open(path, spec.vocab);
   if (!corpus.ok()) return corpus.problems();
-  const std::uint64_t tokens = corpus->tokens(), least = static_cast<std::uint64_t>(seq_len) + 1;
+  DataSource source = synthetic(spec, seq_len, seed);
+  const std::uint64_t tokens = corpus->tokens();
+  const std::uint64_t least = static_cast<std::uint64_t>(source.seq_len_) + 1;
   if (tokens < least)
     return core::Problem{path, "at least " + std::to_string(least) + " tokens",
                          std::to_string(tokens), "use a longer file or a shorter --seq"};
-  DataSource source = synthetic(spec, seq_len, seed);
   source.corpus_ = std::move(*corpus);
   return source;
 }

@@ -35,6 +35,10 @@ void drop(const Operator& op, host::View y, host::View mask, host::View x,
   }
 }
 
+host::ColumnBlock slice_block(const Operator& op, std::int64_t samples) {
+  return {op.rows * samples, op.k, op.column_offsets[0], op.n};
+}
+
 // use(first row, its type) of each sample: this rank has all rows, or a tensor rank's piece, of a
 // sample's types.
 template <class Use>
@@ -92,6 +96,10 @@ void graph_forward(const Operator& op, std::span<const Operand> args, const Kern
       for (std::size_t i = 0; i < x.size(); ++i)
         host::put_columns(a["y"], view(x[i]), column_block(op, i, x[i].elements, samples));
       return;
+    }
+    case OpKind::slice: {
+      const Forward<ops::slice> a(op, args);
+      return host::take_columns(a["y"], a["x"], slice_block(op, samples), false);
     }
     case OpKind::first_token: {
       const Forward<ops::first_token> a(op, args);
@@ -165,6 +173,10 @@ void graph_input_gradient(const Operator& op, std::span<const Operand> args, boo
         host::take_columns(view(dx[i]), a["d_y"], column_block(op, i, dx[i].elements, samples),
                            accumulate);
       return;
+    }
+    case OpKind::slice: {
+      const InputGradient<ops::slice> a(op, args);
+      return host::add_columns(a["d_x"], a["d_y"], slice_block(op, samples), accumulate);
     }
     case OpKind::first_token: {
       const InputGradient<ops::first_token> a(op, args);

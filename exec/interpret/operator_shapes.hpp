@@ -60,7 +60,9 @@ inline host::LinearBiases biases(const models::Operator& op, const KernelContext
 }
 
 inline host::AttentionShape attention_shape(const models::Operator& op, const KernelContext& c) {
-  host::AttentionShape s{c.samples, op.rows, op.heads, op.kv_heads, op.head_dim, op.causal};
+  const std::int64_t rows = op.rows / op.origins;
+  host::AttentionShape s{c.samples * op.origins, rows,        op.heads,
+                         op.kv_heads,            op.head_dim, op.causal};
   s.window = op.window_keys;
   s.chunk = op.chunk_keys;
   s.soft_cap = op.soft_cap;
@@ -68,7 +70,7 @@ inline host::AttentionShape attention_shape(const models::Operator& op, const Ke
   s.value_dim = op.value_dim;
   if (op.alibi) s.biases = biases(op, c);
   if (op.ring_step > 0) see_block(op, c, s);
-  if (op.keys == op.rows) return s;
+  if (op.keys == rows) return s;
   const auto [early, late] = c.slice.runs();
   s.keys = op.keys;
   s.early = early.rows;
@@ -151,6 +153,10 @@ inline std::int64_t first_row(const models::Operator& op, const KernelContext& c
 // use(first row among those of all samples, rows, position of the first), rows ascending.
 template <class Use>
 void each_run(const models::Operator& op, const KernelContext& c, Use&& use) {
+  if (op.rows > c.slice.rows) {        // of an operator graph, whose sequences are its own
+    for (std::int64_t s = 0; s < c.samples; ++s) use(s * op.rows, op.rows, std::int64_t{0});
+    return;
+  }
   const std::int64_t first = first_row(op, c);
   for (std::int64_t s = 0; s < c.samples; ++s)
     for (const program::RowRun& run : c.slice.runs(first, op.rows))

@@ -14,7 +14,7 @@ enum class OpKind : std::uint8_t {
   average_pool, local_response_norm, dropout, concat, cut_send, cut_receive, cut_sent,
   head_exchange, row_exchange, scale, soft_cap, relu_squared, geglu, clamped_swiglu, row_gate,
   latent_join, square_sums, width_norm, sample_gather, sample_scatter, to_columns, to_samples,
-  key_gather, batch_norm, channel_sums, channel_norm, data_reduce,
+  key_gather, batch_norm, channel_sums, channel_norm, data_reduce, slice,
 };
 
 }  // namespace models

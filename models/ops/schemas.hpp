@@ -247,6 +247,15 @@ inline constexpr Schema concat{
     .gradient = Gradient::joint, .divides = kSample | kRow,
     .work = {.by = WorkOf::pointwise, .moved_forward = 2, .moved_backward = 2}};
 
+// y = columns [first, first + n) of each row of x, which is kept for the layer that begins with it
+inline constexpr Schema slice{
+    .kind = OpKind::slice,
+    .inputs = "x", .outputs = "y",
+    .keeps = "x",
+    .input_gradient = "d_y -> d_x",
+    .gradient = Gradient::joint, .divides = kSample,
+    .work = {.by = WorkOf::pointwise, .moved_forward = 2, .moved_backward = 2}};
+
 // y = first row of each sample
 inline constexpr Schema first_token{
     .kind = OpKind::first_token,
@@ -339,7 +348,7 @@ inline constexpr std::array kSchemas{
     &cut_send, &cut_receive, &cut_sent, &head_exchange, &row_exchange, &scale, &soft_cap,
     &relu_squared, &geglu, &clamped_swiglu, &row_gate, &latent_join, &square_sums, &width_norm,
     &sample_gather, &sample_scatter, &to_columns, &to_samples, &key_gather, &batch_norm,
-    &channel_sums, &channel_norm, &data_reduce,
+    &channel_sums, &channel_norm, &data_reduce, &slice,
     &ring_own, &ring_block};
 
 constexpr const Schema& schema(OpKind kind) { return *kSchemas[static_cast<std::size_t>(kind)]; }

@@ -178,7 +178,9 @@ void SegmentEmitter::load(TensorIndex t) {
   const Input input = epilogue ? (tokens ? Input::targets : Input::feature_targets)
                       : !tokens                ? Input::features
                       : t == segment_.input    ? Input::tokens
-                                               : Input::types;
+                      : segment_.shares_gradients
+                          ? Input::types
+                          : Input::targets;  // further inputs of a graph stand behind the first
   builder_.emit({.kind = ActionKind::load, .args = {ClassBuilder::whole(tensor_view(t))},
                  .op = program::Load{input, static_cast<int>(tensor.ahead)}.op()});
 }

@@ -76,13 +76,14 @@ class Reporter {
   }
 
   // A rank sends (ways - 1) / ways of all ranks' samples where they are gathered or scattered, and
-  // of its own where they are exchanged; backward as much, but of the model's input.
+  // of its own where they are exchanged; backward as much, but of an input that is no embedding.
   core::Bytes sent(int value, bool whole) const {
     const core::DType type =
         resolve_recipe(question_.job.recipe, question_.job.precision)->activation;
-    const std::int64_t own = models::elements_of_value(spec_, a_, value) * s_.micro_batch;
+    const std::int64_t own = models::elements_of_value(a_, value) * s_.micro_batch;
     const core::Bytes all = core::bytes_of(own * (whole ? s_.split : 1), type);
-    const std::int64_t passes = (value == kModelInput ? 1 : 2) * s_.grad_accum;
+    const bool trained = value != kModelInput || !spec_.token_inputs.empty();
+    const std::int64_t passes = (trained ? 2 : 1) * s_.grad_accum;
     return core::Bytes(all.value() / s_.split * (s_.split - 1) * passes);
   }
 

@@ -123,7 +123,7 @@ void SplitCosts::measure_kernels(const program::Program& probe, const cost::Mach
         seconds[k.operators[a.op].name] += core::to_seconds(cost(a, {})).value();
   for (const int i : a_.order) {
     const std::string& own = spec_.operators[at(i)].name;
-    for (const std::string& name : {own, own + ".add_bias"})
+    for (const std::string& name : {own, own + ".add_bias", own + ".qkv"})
       if (const auto found = seconds.find(name); found != seconds.end())
         times_[index(i)].kernels[factor] += found->second;
   }
@@ -144,8 +144,8 @@ void SplitCosts::measure_moves(const cost::ActionCost& cost, const Question& que
   for (int value = kModelInput; value < std::ssize(spec_.operators); ++value) {
     if (choices_[index(value)].empty()) continue;
     Times& t = times_[index(value)];
-    const std::int64_t own = models::elements_of_value(spec_, a_, value) * of_.micro_batch;
-    const bool backward = value != kModelInput;
+    const std::int64_t own = models::elements_of_value(a_, value) * of_.micro_batch;
+    const bool backward = value != kModelInput || !spec_.token_inputs.empty();
     t.exchange = (backward ? 2 : 1) * seconds(program::Collective::exchange, own);
     const double gathers = seconds(program::Collective::all_gather, own * of_.split);
     const double scatters = seconds(program::Collective::reduce_scatter, own * of_.split);
@@ -175,8 +175,8 @@ void SplitCosts::measure_parameters(const cost::ActionCost& cost, const program:
   const double divided =
       of_.data > of_.split ? reduction(program::Group::expert_data, n / of_.split) : 0;
   std::map<std::string, int> owners;
-  for (const int i : a_.order)
-    for (const char* const part : {".weight", ".bias"})
+  for (int i = 0; i < std::ssize(spec_.operators); ++i)
+    for (const char* const part : {".weight", ".bias", ".positions"})
       owners[spec_.operators[at(i)].name + part] = i;
   for (const program::PlacedParameter& p : k.parameters) {
     const double share = static_cast<double>(p.parameter.elements) / static_cast<double>(n);

@@ -78,7 +78,7 @@ Score score(const CutGraph& graph, const std::vector<int>& side) {
 
 bool trains(const OperatorSpec& op) {
   return op.kind == Kind::convolution || op.kind == Kind::linear || op.kind == Kind::layer_norm ||
-         op.kind == Kind::batch_norm;
+         op.kind == Kind::batch_norm || op.kind == Kind::rms_norm;
 }
 
 // Both ranks have parameters: a rank without would have nothing to do in a backward pass.
@@ -236,6 +236,7 @@ core::Problems cut_problems(const models::ModelSpec& spec,
 }
 
 bool can_cut(const models::ModelSpec& spec) {
+  if (!spec.graph.token_inputs.empty()) return false;  // both parts would look tokens up
   const GraphAnalysis a = models::analyse(spec.graph);
   std::map<int, int> readers, run_of;  // by operator; runs are called by their first
   std::map<int, std::set<int>> made_by;

@@ -86,11 +86,12 @@ bool has_kernels(const Operator& op) {
     case OpKind::cut_sent:
     case OpKind::batch_norm:
     case OpKind::channel_sums:
-    case OpKind::channel_norm: return false;
+    case OpKind::channel_norm:
+    case OpKind::slice: return false;
     case OpKind::attention: {
       constexpr std::int64_t kWidest = 256, kMostSloped = 128;  // of heads, and with linear biases
       const bool stores = op.outputs.size() > 2;
-      return std::max(op.head_dim, op.value_dim) <= kWidest && !stores &&
+      return std::max(op.head_dim, op.value_dim) <= kWidest && !stores && op.origins == 1 &&
              (!op.alibi || op.heads <= kMostSloped);
     }
     default: return true;

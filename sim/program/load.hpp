@@ -3,17 +3,21 @@
 
 #include <cstdint>
 
+#include "core/check.hpp"
+
 namespace program {
 
 enum class Input : std::uint8_t { tokens, features, targets, feature_targets, types };  // of tokens
 // What a load reads, as Action::op has it. Targets stand `ahead` places behind the model's input,
-// which is 1 but for multi-token prediction.
+// which is 1 but for multi-token prediction, and for operator graphs, whose inputs of tokens follow
+// each other.
 struct Load {
   Input input = Input::tokens;
   int ahead = 1;
-  static Load of(std::uint16_t op) { return {static_cast<Input>(op & 0xff), 1 + (op >> 8)}; }
+  static Load of(std::uint16_t op) { return {static_cast<Input>(op & 0x7), 1 + (op >> 3)}; }
   std::uint16_t op() const {
-    return static_cast<std::uint16_t>(static_cast<int>(input) | (ahead - 1) << 8);
+    PLANNER_CHECK(ahead >= 1 && ahead <= 1 << 13, "places ahead that an action can say");
+    return static_cast<std::uint16_t>(static_cast<int>(input) | (ahead - 1) << 3);
   }
 };
 

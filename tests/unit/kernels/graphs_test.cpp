@@ -212,6 +212,17 @@ TEST_CASE("columns go into a join and come back") {
   CHECK(sum.values() == Values{15, 26});
 }
 
+TEST_CASE("columns are taken out of rows, and their gradient is 0 beside them") {
+  Buffer wide(f64, Values{1, 2, 3, 4, 5, 6}), narrow(f64, 2);
+  take_columns(narrow, wide, {2, 3, 1, 1}, false);
+  CHECK(narrow.values() == Values{2, 5});
+  Buffer d(f64, Values{7, 8}), dx(f64, Values{9, 9, 9, 9, 9, 9});
+  add_columns(dx, d, {2, 3, 1, 1}, false);
+  CHECK(dx.values() == Values{0, 7, 0, 0, 8, 0});
+  add_columns(dx, d, {2, 3, 0, 1}, true);
+  CHECK(dx.values() == Values{7, 7, 0, 8, 8, 0});
+}
+
 TEST_CASE("the first token's gradient is the others' zero") {
   Buffer x(f64, Values{1, 2, 3, 4, 5, 6, 7, 8}), y(f64, 4), dx(f64, 8);  // 2 samples of 2 rows of 2
   first_token(y, x, 2, 2, 2);

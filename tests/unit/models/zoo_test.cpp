@@ -153,6 +153,8 @@ TEST_CASE("the zoo's parameter counts are the published ones") {
       {"stablelm-3b-4e1t", 2'795'443'200},
       // 28 (64 x 3 h 2560 + 64 h + 3 h 20480 + h + attention 29,364,736 + 2 h) + 2 x 151936 h + h.
       {"qwen2-57b-a14b", 57'408'658'944},
+      // operator_graph_test.cpp
+      {"transformer-2-layers", 71'598'080},
       {"inception-v3", 23'834'568},
       {"resnet-50", 25'557'032},
       {"vgg-16", 138'357'544},
@@ -185,9 +187,10 @@ TEST_CASE("the zoo is listed by family, smallest first") {
   CHECK(entries.front().spec.name == "gpt2-124m");
   CHECK(entries[4].spec.name == "gpt3-175b");
   CHECK(entries[5].spec.name == "opt-125m");
-  CHECK(entries[entries.size() - 5].spec.name == "chain");
-  CHECK(entries[entries.size() - 4].spec.name == "inception-v3");
-  CHECK(entries[entries.size() - 3].spec.name == "resnet-50");
+  CHECK(entries[entries.size() - 6].spec.name == "chain");
+  CHECK(entries[entries.size() - 5].spec.name == "inception-v3");
+  CHECK(entries[entries.size() - 4].spec.name == "resnet-50");
+  CHECK(entries[entries.size() - 2].spec.name == "transformer-2-layers");
   CHECK(entries.back().spec.name == "vgg-16");
 }
 

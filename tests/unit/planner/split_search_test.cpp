@@ -4,6 +4,7 @@
 
 #include "planner/search/split_report.hpp"
 
+#include "models/spec_file.hpp"
 #include "models/zoo.hpp"
 #include "tests/catch.hpp"
 #include "tests/graph_model.hpp"
@@ -194,6 +195,67 @@ TEST_CASE("dense layers that are too large to keep are divided by columns, then 
   const auto found = split_choices(question_of(spec, 8, 8), 8, 8, {});
   const std::vector<std::string> pair{"up=out", "down=in"};
   CHECK(std::ranges::any_of(found, [&](const SplitChoice& c) { return c.splits == pair; }));
+}
+
+// A layer as GPT-3 175B has it, of 12,288 columns and 96 heads.
+static ModelSpec gpt_layer() {
+  const auto spec = models::parse_spec(
+      R"({"schema": "model/1", "name": "layer", "family": "graph", "loss": "cross_entropy",
+          "inputs": [{"name": "text", "tokens": 2048}], "vocabulary": 512, "operators": [
+       {"name": "rows", "kind": "embedding", "inputs": ["text"], "features": 12288},
+       {"name": "norm1", "kind": "layer_norm", "inputs": ["rows"]},
+       {"name": "q", "kind": "linear", "inputs": ["norm1"], "features": 12288},
+       {"name": "k", "kind": "linear", "inputs": ["norm1"], "features": 12288},
+       {"name": "v", "kind": "linear", "inputs": ["norm1"], "features": 12288},
+       {"name": "core", "kind": "attention", "inputs": ["q", "k", "v"], "heads": 96,
+        "causal": true},
+       {"name": "proj", "kind": "linear", "inputs": ["core"], "features": 12288},
+       {"name": "add1", "kind": "add", "inputs": ["rows", "proj"]},
+       {"name": "norm2", "kind": "layer_norm", "inputs": ["add1"]},
+       {"name": "up", "kind": "linear", "inputs": ["norm2"], "features": 49152},
+       {"name": "act", "kind": "gelu", "inputs": ["up"]},
+       {"name": "down", "kind": "linear", "inputs": ["act"], "features": 12288},
+       {"name": "add2", "kind": "add", "inputs": ["add1", "down"]},
+       {"name": "words", "kind": "linear", "inputs": ["add2"], "features": 512}]})", "model.json");
+  if (!spec.ok()) FAIL(core::to_text(spec.problems()));
+  return *spec;
+}
+
+// [megatron] section 3: the first matrix of each pair by columns, attention by heads, the second by
+// rows, so that each pair has one sum over ranks (a gather before it, a scatter behind it).
+TEST_CASE("a layer of GPT whose replica fits no GPU is divided as Megatron divides it") {
+  // 12 h^2 = 1.8e9 parameters of 16 bytes: 29 GB of state, and a GPU of 24.
+  Request request;
+  request.model = gpt_layer();
+  request.gpus = 8;
+  request.profile = hw_profiles::find_profile("rtx4090").value();
+  request.job.global_batch = 8;
+  const Plan plan = planner_test::pinned_plan(request, {"sharding=none", "offload=none",
+                                                        "pipeline=1"});
+  REQUIRE(plan.chosen);
+  const Strategy& s = plan.chosen->strategy;
+  INFO(to_text(s));
+  CHECK(s.split > 1);
+  const models::GraphSpec& graph = request.model.graph;
+  const models::GraphAnalysis a = models::analyse(graph);
+  const auto splits = models::complete_splits(graph, a, s.splits, s.split);
+  REQUIRE(splits.ok());
+  const auto factor = [&](std::string_view name) {
+    const auto at = std::ranges::find(graph.operators, name, &models::OperatorSpec::name);
+    return (*splits)[static_cast<std::size_t>(at - graph.operators.begin())];
+  };
+  for (const char* name : {"q", "k", "v", "core", "up", "act"}) {
+    INFO(name);
+    CHECK(factor(name) == models::ops::kOut);
+  }
+  for (const char* name : {"proj", "down"}) CHECK(factor(name) == models::ops::kIn);
+  for (const char* name : {"norm1", "norm2", "add1"})
+    CHECK(factor(name) == models::ops::kSample);
+  // Of each of the two pairs a gather and a scatter, and backward their counterparts.
+  std::int64_t moves = 0;
+  for (const CommunicationEntry& e : plan.chosen->communication)
+    if (e.what == "split") moves += e.count;
+  CHECK(moves == 2 * 2 * 2 * s.grad_accum);
 }
 
 TEST_CASE("annotations that are given stay, and the search completes them") {
