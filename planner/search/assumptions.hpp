@@ -24,8 +24,8 @@ std::string what_mtp_adds(const models::ModelSpec& spec, const Job& job);
 
 // What a choice that keeps something in the memory of its hosts assumes.
 void state_hosts(const Request& request, Plan& plan);
-// Operators that the plan's framework, if it is this tool's executor, has no kernels for on a GPU, and
-// those whose kernels no GPU has run.
+// Operators that the plan's framework, if it is this tool's executor, has no kernels for on a GPU,
+// and those whose kernels no GPU has run.
 void state_missing_kernels(Plan& plan);
 
 // Adds what the plan's figures do not rest on: memory of the framework that was compared with
