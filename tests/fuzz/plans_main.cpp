@@ -1,6 +1,6 @@
 // fuzz_plans BIN_FOLDER SEED CASES [ONLY]: plans that a stranger damaged or that lie, each through
 // every verb that reads plans. CASES: how many, or FIRST-LAST. Each must end with 0, 1 or 2 and a
-// reason, within 5 s of CPU and 1 GiB, and never by a signal; a run of the plan may take longer,
+// reason, within 30 s of CPU and 1 GiB, and never by a signal; a run of the plan may take longer,
 // but ends when it is told to. What does not is printed with what it takes to repeat it. ONLY runs
 // that case alone and leaves its files. Cases are divided over processes, one for each core.
 
@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using fuzz::Words;
 
-constexpr fuzz::Limits kLimits{5, 1024 * 1024, 0};
+constexpr fuzz::Limits kLimits{30, 1024 * 1024, 0};
 // What a plan says may be a long run.
 constexpr fuzz::Limits kRunLimits{60, 1024 * 1024, 5};
 

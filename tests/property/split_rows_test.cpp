@@ -40,16 +40,23 @@ std::vector<models::ModelSpec> specs() {
 TEST_CASE("rows gathered again for weight gradients change no bit") {
   for (const models::ModelSpec& spec : specs()) {
     const Job job = tiny_job(spec, 12, "fp32");
-    const auto run = [&](Schedule schedule) {
-      return run_program(spec, job, rows(schedule, Checkpoint::none), 2);
-    };
-    const ProgramRun line = run(Schedule::one_f_one_b);
     // A V puts both ends of the model on one rank. Gradients of a table that both ends use are then
     // added in another order than in a line.
     const bool shares_table = spec.mtp_layers > 0 || spec.tied_embeddings;
-    const ProgramRun v = shares_table ? run(Schedule::zb_v) : line;
-    for (const Schedule schedule : kSplit)
-      for (const Checkpoint checkpoint : kWithinLayers) {
+    for (const Checkpoint checkpoint : kWithinLayers) {
+      // Half of a product that is made again is a product of another shape, which OpenBLAS may add
+      // up in another order on some processors.
+      const Checkpoint as =
+          checkpoint == Checkpoint::selective_op ? checkpoint : Checkpoint::none;
+      const auto run = [&](Schedule schedule) {
+        return run_program(spec, job, rows(schedule, as), 2);
+      };
+      const bool halves = as == Checkpoint::none ||
+                          strategy_problems(spec, job, rows(Schedule::one_f_one_b, as), 4).empty();
+      if (!halves) continue;
+      const ProgramRun line = run(Schedule::one_f_one_b);
+      const ProgramRun v = shares_table ? run(Schedule::zb_v) : line;
+      for (const Schedule schedule : kSplit) {
         const Strategy s = rows(schedule, checkpoint);
         if (!strategy_problems(spec, job, s, s.workers()).empty()) continue;
         INFO(spec.name << ", " << to_text(s));
@@ -58,6 +65,7 @@ TEST_CASE("rows gathered again for weight gradients change no bit") {
         CHECK(split.losses == whole.losses);
         CHECK(split.weights == whole.weights);
       }
+    }
   }
 }
 
