@@ -78,7 +78,7 @@ std::string figures_text(const Plan& plan, const Candidate& shown, TextStyle sty
 // The figures of a framework that nobody chose say whose they are, and how true they were.
 std::string whose_text(const Plan& plan, TextStyle style) {
   if (plan.job.framework != "native") return "";
-  // Of the assumption that begins and goes on so, the operators that it names.
+  // The operators that an assumption names between these two texts; empty where there is none.
   const auto named = [&](std::string_view begins, std::string_view goes_on) -> std::string {
     for (const std::string& text : plan.assumptions)
       if (text.starts_with(begins))

@@ -70,12 +70,7 @@ void batch_norm_gradient(View dx, View dgamma, View dbeta, View dy, View x, View
         const T* const d = read(dy.at(at), m, dy_buffer);
         for (std::int64_t i = 0; i < m; ++i)
           out[i] = scale * (d[i] - a - (v[i] - mean) * rstd * b);
-        if (accumulate) {
-          T old[kChunk];
-          const T* const before = read(dx.at(at), m, old);
-          for (std::int64_t i = 0; i < m; ++i) out[i] += before[i];
-        }
-        store(dx.at(at), m, out);
+        give_block(dx, at, m, out, accumulate);
       });
     }
   });

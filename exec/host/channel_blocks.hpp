@@ -15,4 +15,15 @@ void for_blocks(const ChannelShape& s, std::int64_t channel, Visit&& visit) {
     });
 }
 
+// Stores m elements of dx from `at` on: `out`, or what is there and `out`, which it then becomes.
+template <class T>
+void give_block(const View& dx, std::int64_t at, std::int64_t m, T* out, bool accumulate) {
+  if (accumulate) {
+    T old[kChunk];
+    const T* const before = read(dx.at(at), m, old);
+    for (std::int64_t i = 0; i < m; ++i) out[i] += before[i];
+  }
+  store(dx.at(at), m, out);
+}
+
 }  // namespace exec::host

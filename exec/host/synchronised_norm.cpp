@@ -17,17 +17,6 @@ Statistics statistics(const View& sums, const ChannelShape& s, std::int64_t chan
   return {count, mean, 1 / std::sqrt(std::max(0.0, squares - mean * mean) + epsilon)};
 }
 
-// out (+= what is there already): of m elements from `at` on.
-template <class T>
-void give_block(const View& dx, std::int64_t at, std::int64_t m, T* out, bool accumulate) {
-  if (accumulate) {
-    T old[kChunk];
-    const T* const before = read(dx.at(at), m, old);
-    for (std::int64_t i = 0; i < m; ++i) out[i] += before[i];
-  }
-  store(dx.at(at), m, out);
-}
-
 void give_number(const View& to, std::int64_t at, double value, bool accumulate) {
   put(to, at, accumulate ? get<double>(to, at) + value : value);
 }

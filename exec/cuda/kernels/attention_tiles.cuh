@@ -192,7 +192,8 @@ PLANNER_DEVICE void mask(float (&s)[kTiles][kOthers][4], int row, int column, co
                          float slope) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const float scale = static_cast<float>(h.scale), cap = static_cast<float>(h.soft_cap);
-  // Whether every query of the tile sees every key: the first sees the last, the last the first.
+  // Whether every query of the tile sees every key. That holds if the first query sees the last key
+  // and the last query sees the first key.
   const int last_row = row + 16 * kTiles - 1, last = column + 8 * kOthers - 1;
   const bool all = kRowsAreKeys ? h.sees(column, last_row) && h.sees(last, row)
                                 : h.sees(row, last) && h.sees(last_row, column);

@@ -3,6 +3,7 @@
 // of a piece belongs to a token that other pieces have too is added last.
 #include <algorithm>
 
+#include "exec/cuda/kernels/integers.cuh"
 #include "exec/cuda/kernels/kernels.hpp"
 #include "exec/cuda/kernels/launch.cuh"
 
@@ -260,11 +261,6 @@ __global__ void position_sums(Real dtable, const A* dy, int64_t rows, int64_t h,
   store_real(dtable, i, sum);
 }
 
-const std::int32_t* indices(const View& v) {
-  PLANNER_CHECK(v.type == core::DType::i32, "tokens are i32");
-  return static_cast<const std::int32_t*>(v.data);
-}
-
 }  // namespace
 
 void token_embedding(const Queue& q, View y, View wte, View tokens, int64_t rows, int64_t h,
@@ -272,7 +268,7 @@ void token_embedding(const Queue& q, View y, View wte, View tokens, int64_t rows
   with_type(one_type(y, wte), [&]<class A>() {
     const int64_t packs = (h + Pack<A>::kSize - 1) / Pack<A>::kSize;
     launch(q, "token_embedding", {blocks_of(rows * packs, kThreads)}, {kThreads}, 0, look_up<A>,
-           typed<A>(y), typed<A>(wte), indices(tokens), rows, h, shard.first_row, shard.rows);
+           typed<A>(y), typed<A>(wte), integers(tokens), rows, h, shard.first_row, shard.rows);
   });
 }
 void token_embedding_weight_gradient(const Queue& q, View dwte, View dy, View tokens, int64_t rows,
@@ -286,8 +282,8 @@ void token_embedding_weight_gradient(const Queue& q, View dwte, View dy, View to
                                               static_cast<int64_t>(sizeof(T)) + 1);
     auto* const order = reinterpret_cast<std::int32_t*>(heads + 2 * sums);
     launch(q, "order_rows", {blocks_of(shard.rows, kTokens)}, {kThreads}, 0, order_rows,
-           Order{order + 1, order}, indices(tokens), rows, shard.first_row, shard.rows);
-    const Pieces<T> pieces{order + 1, order, indices(tokens), heads, heads + sums, each};
+           Order{order + 1, order}, integers(tokens), rows, shard.first_row, shard.rows);
+    const Pieces<T> pieces{order + 1, order, integers(tokens), heads, heads + sums, each};
     const auto blocks = [&](int64_t threads) {
       return Extent{static_cast<unsigned>(count), blocks_of(threads, kThreads)};
     };
@@ -301,7 +297,7 @@ void type_embedding(const Queue& q, View y, View x, View wtt, View types, const 
   with_type(one_type(y, x, wtt), [&]<class A>() {
     const int64_t packs = (s.h + Pack<A>::kSize - 1) / Pack<A>::kSize, rows = s.samples * s.rows;
     launch(q, "type_embedding", {blocks_of(rows * packs, kThreads)}, {kThreads}, 0, add_types<A>,
-           typed<A>(y), typed<A>(x), typed<A>(wtt), indices(types),
+           typed<A>(y), typed<A>(x), typed<A>(wtt), integers(types),
            TypedRows{rows, s.rows, s.types, s.first, s.h});
   });
 }

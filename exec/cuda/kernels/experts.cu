@@ -1,5 +1,6 @@
 // Mixtures of experts: the rows' way to their experts and back, and the experts' products: one for
 // all experts of an origin where each has as many rows, else one for each.
+#include "exec/cuda/kernels/integers.cuh"
 #include "exec/cuda/kernels/kernels.hpp"
 #include "exec/cuda/kernels/launch.cuh"
 #include "exec/cuda/kernels/warp_rows.cuh"
@@ -151,11 +152,6 @@ __global__ void expert_bias_gradient(Real db, const A* dy, Blocks s) {
     for (int w = 0; w < kRowWarps; ++w) sum += of_warp[w][i];
     store_real(db, at, sum);
   }
-}
-
-const std::int32_t* integers(const View& v) {
-  PLANNER_CHECK(v.type == core::DType::i32, "places are i32");
-  return static_cast<const std::int32_t*>(v.data);
 }
 
 template <class A>

@@ -1,5 +1,6 @@
 // The router of a mixture of experts. Whom a token chooses is what exec/host/experts.hpp says, for
 // the same logits; gates that need a sum over all experts add it up in another order.
+#include "exec/cuda/kernels/integers.cuh"
 #include "exec/cuda/kernels/kernels.hpp"
 #include "exec/cuda/kernels/launch.cuh"
 #include "exec/cuda/kernels/warp_rows.cuh"
@@ -82,7 +83,7 @@ constexpr std::size_t route_bytes(const host::RoutingShape& s) {
          static_cast<std::size_t>(3 * s.experts + s.chosen) * sizeof(int);
 }
 
-// Gates of the chosen experts, the best first, from their logits in `kept`.
+// Writes the gates of a token's experts, the best expert first. `kept` has their logits.
 template <class A>
 PLANNER_DEVICE void store_gates(A* gates, const Compute<A>* logits, const Compute<A>* kept,
                                 const Routes& s) {
@@ -106,7 +107,7 @@ template <class A>
 __global__ void route(A* gates, std::int32_t* places, const A* logits, Routes s) {
   using T = Compute<A>;
   PLANNER_SHARED(T, row);
-  T* const kept = row + s.experts;     // logits of the chosen ones, the best first
+  T* const kept = row + s.experts;     // logits of the token's experts, best first
   int* const room = reinterpret_cast<int*>(kept + s.chosen);
   int* const taken = room + s.experts;
   int* const picked = taken + s.experts;  // by expert: whether this token has it
@@ -220,11 +221,6 @@ __global__ void route_gradient(A* dlogits, const A* dgates, const A* gates,
         d = s.sigmoid ? by[i] * scores_of[i] * (T(1) - scores_of[i]) : scores_of[i] * (by[i] - all);
     narrow(d, dlogits[r * s.experts + e]);
   }
-}
-
-std::int32_t* integers(const View& v) {
-  PLANNER_CHECK(v.type == core::DType::i32, "places are i32");
-  return static_cast<std::int32_t*>(v.data);
 }
 
 }  // namespace

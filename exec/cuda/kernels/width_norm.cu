@@ -48,7 +48,7 @@ __global__ void width_squares(Compute<A>* sums, const A* qkv, Widths s) {
   }
 }
 
-// to[c] = body(c, widened packs of x and of beside) for the columns of q or of k of this row.
+// to[i] = body(x[i], beside[i]) for n columns of a row. The lanes of a warp divide them.
 template <class A, class Body>
 PLANNER_DEVICE void map_columns(A* to, const A* x, const A* beside, int64_t n, bool wide,
                                 Body body) {

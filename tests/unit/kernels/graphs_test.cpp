@@ -212,7 +212,7 @@ TEST_CASE("columns go into a join and come back") {
   CHECK(sum.values() == Values{15, 26});
 }
 
-TEST_CASE("columns are taken out of rows, and their gradient is 0 beside them") {
+TEST_CASE("columns are taken out of rows, and the gradient of all other columns is 0") {
   Buffer wide(f64, Values{1, 2, 3, 4, 5, 6}), narrow(f64, 2);
   take_columns(narrow, wide, {2, 3, 1, 1}, false);
   CHECK(narrow.values() == Values{2, 5});
