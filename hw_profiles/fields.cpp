@@ -163,6 +163,7 @@ constexpr std::array kFields{
     native<&Native::kernel_submit>("native.kernel_submit", Kind::seconds),
     native<&Native::graph_launch>("native.graph_launch", Kind::seconds),
     native<&Native::gemm_sustained>("native.gemm_sustained", Kind::fraction),
+    native<&Native::memory_efficiency>("native.memory_efficiency", Kind::fraction),
     native<&Native::attention_forward>("native.attention_forward", Kind::fraction),
     native<&Native::attention_backward>("native.attention_backward", Kind::fraction),
     native<&Native::narrow_forward>("native.narrow_forward", Kind::ratio),

@@ -143,6 +143,8 @@ struct Native {
   // nothing else (KernelUse::product_share), and by causal attention over long sequences, with
   // heads of 128. Absent: as gpu.* says.
   std::optional<double> gemm_sustained, attention_forward, attention_backward;
+  // Fraction of the memory's bandwidth that its kernels reach. Absent: as gpu.* says.
+  std::optional<double> memory_efficiency;
   // The fraction of these rates of attention that heads narrower than 128 reach; absent: 0.85.
   std::optional<double> narrow_forward, narrow_backward;
 

@@ -35,6 +35,7 @@ constexpr std::array kPaced{
     Paced{"gpu.attention_flash1", SitePart::device, true},
     Paced{"gpu.attention_fused", SitePart::device, true},
     Paced{"native.gemm_sustained", SitePart::device, true},
+    Paced{"native.memory_efficiency", SitePart::device, true},
     Paced{"native.attention_forward", SitePart::device, true},
     Paced{"native.attention_backward", SitePart::device, true},
     Paced{"gpu.kernel_launch", SitePart::device, false},

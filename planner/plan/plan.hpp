@@ -93,9 +93,6 @@ inline constexpr std::string_view kAskedFor = "asked for: ";
 // Begin and end the assumption that names operators which this tool's executor has no kernels for.
 inline constexpr std::string_view kNoKernels = "planner exec has no kernels for ",
                                   kNoKernelsWhere = " on GPUs: ";
-// The same of operators whose kernels no GPU has run.
-inline constexpr std::string_view kUntried = "planner exec's kernels for ",
-                                  kUntriedWhere = " have run on a simulated GPU alone: ";
 
 // Slow ranks and links, at random, by which finalists are ranked (planner/search/robust.hpp).
 struct RobustOptions {

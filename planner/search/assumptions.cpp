@@ -156,16 +156,10 @@ void state_missing_kernels(Plan& plan) {
   PLANNER_CHECK(graph.ok(), "a model that was refused is not planned");
   const std::string missing =
       operators_that(*graph, [](const models::Operator& op) { return !cost::has_kernels(op); });
-  const std::string untried = operators_that(*graph, [](const models::Operator& op) {
-    return cost::has_kernels(op) && !cost::ran_on_gpus(op);
-  });
   if (!missing.empty())
     plan.assumptions.push_back(
         fmt::format("{}{}{}its times are predicted as if it had; --framework plans for another",
                     kNoKernels, missing, kNoKernelsWhere));
-  if (!untried.empty())
-    plan.assumptions.push_back(fmt::format("{}{}{}nothing of them is measured", kUntried, untried,
-                                           kUntriedWhere));
 }
 
 // Updates of what is offloaded run at a GPU's share of the host's memory bandwidth.

@@ -280,7 +280,8 @@ core::Seconds ActionCost::attention_pass_time(const models::Operator& op,
     const core::Flops flops = op.causal ? square : square * 2.0;
     time = attention_time({.flops = flops * static_cast<double>(samples_),
                            .seq_len = longest_reach(op), .head_dim = op.head_dim,
-                           .forward = forward},
+                           .forward = forward,
+                           .on_vectors = machine_->executor_kernels && on_vectors(op)},
                           type, bytes, *machine_);
   }
   return with_host(time, host, *machine_);

@@ -11,6 +11,9 @@ constexpr std::int64_t kTile = 128;
 constexpr std::int64_t kSplitK = 1024;      // shortest K slice worth a multiprocessor of its own
 constexpr double kShortSequence = 256;      // tokens at which attention runs at half rate
 constexpr std::int64_t kWideHead = 128;
+// What attention without tensor cores keeps of the f32 peak: layers of windows of 512 tokens with
+// heads of 256, on an H200 (reports/measured/h200_families.json).
+constexpr double kVectorForward = 0.044, kVectorBackward = 0.026;
 
 std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
@@ -66,6 +69,11 @@ core::Seconds attention_time(const AttentionPass& pass, core::DType type, core::
   const double rate =
       vectors ? machine.attention_f32 : efficiency * s / (s + kShortSequence) * narrow;
   const core::Flops causal = pass.flops * 0.5;
+  if (pass.on_vectors) {
+    const double share = pass.forward ? kVectorForward : kVectorBackward;
+    return std::max(causal / (peak_of(core::DType::f32, machine) * share),
+                    memory_time(bytes, machine));
+  }
   return std::max(causal / (peak_of(type, machine) * rate), memory_time(bytes, machine));
 }
 

@@ -40,6 +40,7 @@ struct AttentionPass {
   core::Flops flops{};
   std::int64_t seq_len = 0, head_dim = 0;
   bool forward = true;
+  bool on_vectors = false;             // without tensor cores, whatever the type
 };
 core::Seconds attention_time(const AttentionPass& pass, core::DType type, core::Bytes bytes,
                              const Machine& machine);

@@ -98,35 +98,10 @@ bool has_kernels(const Operator& op) {
   }
 }
 
-bool ran_on_gpus(const Operator& op) {
-  if (!has_kernels(op)) return false;
-  switch (op.kind) {
-    case OpKind::top_k:
-    case OpKind::dispatch:
-    case OpKind::expert_linear:
-    case OpKind::combine:
-    case OpKind::row_gate:
-    case OpKind::type_embedding:
-    case OpKind::first_token:
-    case OpKind::concat:
-    case OpKind::scale:
-    case OpKind::soft_cap:
-    case OpKind::relu_squared:
-    case OpKind::geglu:
-    case OpKind::clamped_swiglu:
-    case OpKind::latent_join:
-    case OpKind::square_sums:
-    case OpKind::width_norm: return false;
-    case OpKind::rms_norm: return op.gamma_offset == 0;
-    case OpKind::qk_norm: return op.gamma_offset == 0 && !op.parameters.empty();
-    case OpKind::layer_norm: return op.parameters.size() == 2;
-    case OpKind::attention: {
-      const bool plain = op.window_keys == 0 && op.chunk_keys == 0 && op.soft_cap == 0 &&
-                         op.score_scale == 0 && op.parameters.empty() && op.value_dim == 0;
-      return plain && op.causal && !op.alibi && op.head_dim <= 128;
-    }
-    default: return true;
-  }
+bool on_vectors(const Operator& op) {
+  constexpr std::int64_t kWidest = 128;  // heads of tensor_attention.cu
+  const bool own = op.chunk_keys > 0 || op.soft_cap != 0 || op.alibi;
+  return own && std::max(op.head_dim, op.value_dim) > kWidest;
 }
 
 }  // namespace cost

@@ -18,7 +18,8 @@ std::int64_t launches(const models::Operator& op, program::ActionKind kind);
 
 // Whether the executor has kernels for the operator on a GPU; without, it runs on hosts alone.
 bool has_kernels(const models::Operator& op);
-// Whether those kernels have run on a GPU (reports/measured), and not on a simulated one alone.
-bool ran_on_gpus(const models::Operator& op);
+// Whether it computes this attention without tensor cores: no library has its mask or its scores
+// (exec/cuda/backend/attention_choice.hpp), and its heads are too wide for own kernels with them.
+bool on_vectors(const models::Operator& op);
 
 }  // namespace cost

@@ -145,7 +145,10 @@ static Machine machine_of_one_kind(const hw_profiles::Profile& profile, const Ke
   add_framework(profile.framework, use, gpu.compute_capability.has_value(), machine);
   if (use.quantization == "gptq") machine.decode_traffic = kGptqPace * kGptqOperators / kGptqKernel;
   machine.multiprocessors = gpu.enabled_sms;
-  machine.memory = gpu.memory_bandwidth * gpu.memory_efficiency;
+  const auto& own_memory = profile.native.memory_efficiency;
+  machine.memory = gpu.memory_bandwidth * (machine.executor_kernels && own_memory
+                                               ? *own_memory
+                                               : gpu.memory_efficiency);
   machine.launch = profile.native.graph_launch;
   machine.submit = profile.native.kernel_submit;
   machine.gpus_per_node = node.gpus_per_node;

@@ -9,7 +9,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 bin=$1
 target=$2
 mkdir -p "$target/bin" "$target/gpu"
-cp "$here"/*.sh "$here"/*.py "$target/gpu/"
+cp -r "$here"/*.sh "$here"/*.py "$here/families" "$target/gpu/"
 for name in planner planner-exec planner-exec-cuda libplanner-nccl.so gpu_kernels gpu_attention gpu_products; do
   cp "$bin/$name" "$target/bin/"
   strip "$target/bin/$name"
@@ -17,5 +17,5 @@ for name in planner planner-exec planner-exec-cuda libplanner-nccl.so gpu_kernel
 done | awk '/=> \// {print $3}' | sort -u |
   grep -Ev '/(lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cuda|cudart|cublas|cublasLt)|ld-linux[^/]*)\.so' |
   while read -r library; do cp -L "$library" "$target/bin/"; done
-tar -C "$(dirname "$target")" -cJf "$target.tar.xz" "$(basename "$target")"
+XZ_OPT=-1T0 tar -C "$(dirname "$target")" -cJf "$target.tar.xz" "$(basename "$target")"
 du -sh "$target" "$target.tar.xz"

@@ -5,6 +5,8 @@
 #   correct                                 each kernel, and losses, memory and traffic of strategies,
 #                                           compared with the host's; NCCL on one card; PyTorch compiles
 #   steps                                   ten steps of GPT-2 124M and 1.5B, kernel by kernel
+#   families                                sixteen steps each of mixtures and other decoders, of few layers where
+#                                           the whole is too large (families/), kernel by kernel
 #   products                                matrix products by each algorithm that cuBLASLt proposes
 #   attention                               own attention, with and without tensor cores, and cuDNN's
 #   calibrate                               the profile of this GPU, and what it predicts of those steps
@@ -31,6 +33,15 @@ touch "$rows"
 # Models and batches of `steps`, one a line: others where the script is rehearsed.
 mapfile -t cells <<<"${FIRST_CELLS:-gpt2-124m 32
 gpt2-1.5b 8}"
+# Those of `families`: a name or a file of families/, tokens a sample, samples a step.
+mapfile -t families <<<"${FIRST_FAMILIES:-mixtral.json 2048 8
+qwen3-moe.json 2048 8
+deepseek-v2-lite.json 2048 8
+gpt-oss.json 2048 8
+gemma-3-1b 2048 8
+llama3.2-1b 2048 8
+qwen3-1.7b 2048 8
+bert-large 512 32}"
 SECONDS=0
 gpu=
 # shellcheck source=libraries.sh disable=SC1091
@@ -66,7 +77,7 @@ describe() {
 }
 
 correct() {
-  tried kernels 80 "$bin/gpu_kernels" --durations yes &
+  tried kernels 150 "$bin/gpu_kernels" --durations yes &
   for check in trains equals_host cudnn records strategies faults; do
     tried "check_$check" 60 "$here/gpu_test.sh" "$bin" "$check" &
   done
@@ -80,17 +91,33 @@ correct() {
   wait
 }
 
-# plan and run of MODEL BATCH, as rows plan_MODEL and steps_MODEL.
+# trained NAME STEPS OPTION...: plan and run of what the options describe, as rows plan_NAME and steps_NAME.
+trained() {
+  local name=$1 count=$2
+  shift 2
+  tried "plan_$name" 20 "$planner" "$@" --gpus 1 --recipe mixed --gpu "$gpu" --quiet --out "$out/$name.plan.json"
+  [[ -f $out/$name.plan.json ]] || return 0
+  tried "steps_$name" 70 "$planner" exec "$out/$name.plan.json" --backend cuda --steps "$count" --quiet \
+    --device-times cupti --out "$out/$name.run.json"
+  [[ ! -f $out/$name.run.json ]] ||
+    python3 "$here/collect.py" kernels "$out/$name.run.json" | tee "$out/logs/kernels_$name.txt"
+}
+
 steps() {
   local model batch
   for cell in "${cells[@]}"; do
     read -r model batch <<<"$cell"
-    tried "plan_$model" 20 "$planner" --model "$model" --gpus 1 --global-batch "$batch" --pin "micro_batch=$batch" \
-      --recipe mixed --gpu "$gpu" --quiet --out "$out/$model.plan.json"
-    tried "steps_$model" 70 "$planner" exec "$out/$model.plan.json" --backend cuda --steps 10 --quiet \
-      --device-times cupti --out "$out/$model.run.json"
-    [[ ! -f $out/$model.run.json ]] ||
-      python3 "$here/collect.py" kernels "$out/$model.run.json" | tee "$out/logs/kernels_$model.txt"
+    trained "$model" 10 --model "$model" --global-batch "$batch" --pin "micro_batch=$batch"
+  done
+}
+
+families() {
+  local model tokens batch file
+  for cell in "${families[@]}"; do
+    read -r model tokens batch <<<"$cell"
+    file=$here/families/$model
+    [[ -f $file ]] || file=$model
+    trained "${model%.json}" 16 --model "$file" --seq "$tokens" --global-batch "$batch" --pin "micro_batch=$((batch / 2))"
   done
 }
 
@@ -127,7 +154,7 @@ sanitizer() {
 for section in "${sections[@]}"; do
   case $section in
     facts) tried facts 30 bash -c "$(declare -f describe); bin=$bin planner=$planner; describe" ;;
-    correct | steps | products | larger | attention | calibrate | torch | sanitizer) "$section" ;;
+    correct | steps | families | products | larger | attention | calibrate | torch | sanitizer) "$section" ;;
     *)
       printf 'no section named %s\n' "$section" >&2
       exit 2

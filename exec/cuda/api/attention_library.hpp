@@ -26,6 +26,7 @@ struct AttentionPart {
   std::int64_t value_dim = 1;          // of a head's values
   bool causal = true;                  // else every query sees every key
   double scale = 1;                    // of scores
+  std::int64_t window = 0;             // of causal queries: the last keys they see; 0: all
   auto operator<=>(const AttentionPart&) const = default;
 };
 

@@ -12,9 +12,10 @@ namespace exec::cuda {
 namespace {
 
 constexpr std::size_t kAlignment = 16;  // of what a library reads in one access
-// Calls that a backward pass may be divided into. Within 32 MiB cuDNN 9.14 took 32 calls and
-// 1.59 ms for GPT-2 124M's on an H100, own kernels 0.79, cuDNN in one call 0.66.
-constexpr std::int64_t kMostBackwardCalls = 8;
+// Calls that a backward pass may be divided into, unless each has scores enough to fill the GPU.
+// Within 32 MiB cuDNN 9.14 took 32 calls of 13 M scores and 1.59 ms for GPT-2 124M's on an H100,
+// own kernels 0.79, cuDNN in one call 0.66.
+constexpr std::int64_t kMostBackwardCalls = 8, kEnoughScores = std::int64_t{48} << 20;
 
 core::Bytes size_of(std::size_t n) { return core::Bytes(static_cast<std::int64_t>(n)); }
 
@@ -26,6 +27,11 @@ std::int64_t largest_divisor(std::int64_t of, std::int64_t at_most) {
 
 // Heads of keys of one sample.
 std::int64_t units(const AttentionPart& p) { return p.samples * p.kv_heads; }
+
+bool too_many_calls(const AttentionPart& whole, const AttentionPart& part) {
+  return whole.backward && units(whole) > kMostBackwardCalls * units(part) &&
+         part.samples * part.heads * part.seq * part.seq < kEnoughScores;
+}
 
 // The largest of the equal parts that have at most so many units.
 AttentionPart part_of(const AttentionPart& whole, std::int64_t at_most) {
@@ -45,7 +51,8 @@ AttentionPart whole_of(const View& qkv, bool backward, const host::AttentionShap
   const double plain = 1.0 / std::sqrt(static_cast<double>(s.head_dim));
   return {qkv.type,   backward,   s.samples,       s.seq,                s.heads,
           s.kv_heads, s.head_dim, s.qkv_columns(), s.heads * s.values(), repeats,
-          s.values(), s.causal,   s.scale != 0 ? s.scale : plain};
+          s.values(), s.causal,   s.scale != 0 ? s.scale : plain,
+          s.window < s.seq ? s.window : 0};
 }
 
 std::byte* data(const View& v) { return static_cast<std::byte*>(v.data); }
@@ -87,7 +94,7 @@ bool aligned(const AttentionPlaces& at, const AttentionPart& whole) {
 }  // namespace
 
 bool AttentionChoice::may_compute(const host::AttentionShape& s) {
-  return s.window == 0 && s.chunk == 0 && s.soft_cap == 0 && s.biases.all_heads == 0;
+  return s.chunk == 0 && s.soft_cap == 0 && s.biases.all_heads == 0;
 }
 
 AttentionChoice::AttentionChoice(AttentionKernel asked, Api& api, bool repeats)
@@ -110,7 +117,7 @@ AttentionChoice::Chosen AttentionChoice::choose(const Case& c) const {
                                                static_cast<double>(c.workspace) /
                                                static_cast<double>(p.workspace));
     part = part_of(c.whole, std::clamp<std::int64_t>(fit, 1, units(part) - 1));
-    if (c.whole.backward && units(c.whole) > kMostBackwardCalls * units(part))
+    if (too_many_calls(c.whole, part))
       return {part, fmt::format("it would take {} calls within the workspace of {}",
                                 units(c.whole) / units(part),
                                 core::to_text(size_of(c.workspace)))};
@@ -162,6 +169,7 @@ std::string AttentionChoice::text() const {
     said += fmt::format("{}{} of {} x {}, {} heads on {} of {}, {}: ", said.empty() ? "" : "; ",
                         w.backward ? "backward" : "forward", w.samples, w.seq, w.heads, w.kv_heads,
                         w.head_dim, core::name(w.type));
+    if (w.window > 0) said.insert(said.size() - 2, fmt::format(", windows of {}", w.window));
     const std::int64_t calls = units(w) / units(chosen.part);
     said += !chosen.own.empty() ? "own kernels, " + chosen.own
             : calls == 1        ? opened_.library->name()

@@ -207,13 +207,19 @@ bool CudaBackend::launch_by_library(const program::Action& action, const models:
   if (op.kind != models::OpKind::attention) return false;
   const Queue& q = queue(action.stream);
   const host::AttentionShape shape = attention_shape(op, context);
-  if (!op.parameters.empty() || !AttentionChoice::may_compute(shape)) return false;
+  if (!AttentionChoice::may_compute(shape)) return false;
   if (action.kind == ActionKind::forward) {
     const Forward<ops::attention> a(op, args);
+    if (a.has("sinks")) return false;  // the library is not asked for them
     return device_.attention.forward(q, a["out"], a["lse"], a["qkv"], shape);
   }
+  // The statistics hold the sinks: the gradients of q, k and v are made as without.
   const InputGradient<ops::attention> a(op, args);
-  return device_.attention.backward(q, a["d_qkv"], a["d_out"], a["qkv"], a["out"], a["lse"], shape);
+  if (!device_.attention.backward(q, a["d_qkv"], a["d_out"], a["qkv"], a["out"], a["lse"], shape))
+    return false;
+  if (a.has("d_sinks"))
+    attention_sink_gradient(q, a["d_sinks"], a["d_out"], a["out"], a["lse"], a["sinks"], shape);
+  return true;
 }
 
 void CudaBackend::run(const program::Action& action, const models::Operator& op,

@@ -32,32 +32,46 @@ int64_t strips_of(int64_t rows, int64_t column_blocks) {
 template <int kSums>
 struct Targets { Real of[kSums]; };
 
-// partial[strip][sum][column]; a strip's rows are contiguous. Columns of a block: 32 packs of A.
+// Lanes that one row of n columns needs: where that is a part of a warp, the warp's other lanes
+// take other rows.
+template <class A>
+int lanes_of(int64_t n) {
+  int lanes = 32;
+  while (lanes > 1 && n <= int64_t{lanes} / 2 * Pack<A>::kSize) lanes /= 2;
+  return lanes;
+}
+
+// partial[strip][sum][column]; a strip's rows are contiguous. A block has `lanes` packs of columns.
 template <class A, int kSums, class Terms>
-__global__ void strip_sums(Compute<A>* partial, int64_t rows, int64_t n, Terms terms) {
+__global__ void strip_sums(Compute<A>* partial, int64_t rows, int64_t n, int lanes, Terms terms) {
   using T = Compute<A>;
   constexpr int kSize = Pack<A>::kSize, kColumns = 32 * kSize;
   __shared__ T of_warp[kStripWarps][kSums][kColumns];
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const int64_t strips = gridDim.y, each = (rows + strips - 1) / strips;
   const int64_t first = blockIdx.y * each, last = smaller(first + each, rows);
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns, own = column + lane * kSize;
+  const int groups = 32 / lanes, group = lane / lanes;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns,
+                own = column + (lane - group * lanes) * kSize;
   T sums[kSums][kSize] = {};
   if (own < n) {
     PLANNER_UNROLL_BY(4)
-    for (int64_t r = first + warp; r < last; r += kStripWarps) terms(r, own, sums);
+    for (int64_t r = first + warp * groups + group; r < last; r += kStripWarps * groups)
+      terms(r, own, sums);
   }
   PLANNER_UNROLL
   for (int s = 0; s < kSums; ++s)
     PLANNER_UNROLL
     for (int j = 0; j < kSize; ++j) of_warp[warp][s][lane * kSize + j] = sums[s][j];
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < kColumns; i += static_cast<int>(blockDim.x)) {
+  const int columns = lanes * kSize;
+  for (int i = static_cast<int>(threadIdx.x); i < columns; i += static_cast<int>(blockDim.x)) {
     if (column + i >= n) continue;
     PLANNER_UNROLL
     for (int s = 0; s < kSums; ++s) {
-      T sum = of_warp[0][s][i];
-      for (int w = 1; w < kStripWarps; ++w) sum += of_warp[w][s][i];
+      T sum = T(0);
+      for (int w = 0; w < kStripWarps; ++w)
+        for (int g = 0; g < groups; ++g) sum += of_warp[w][s][g * columns + i];
       partial[(blockIdx.y * kSums + s) * n + column + i] = sum;
     }
   }
@@ -98,7 +112,7 @@ void add_column_sums(const Queue& q, const char* name, const Targets<kSums>& tar
   T* const partial = q.take<T>(strips * kSums * n);
   constexpr Extent kBlock{32 * kStripWarps};
   launch(q, name, {column_blocks, static_cast<unsigned>(strips)}, kBlock, 0,
-         strip_sums<A, kSums, Terms>, partial, rows, n, terms);
+         strip_sums<A, kSums, Terms>, partial, rows, n, lanes_of<A>(n), terms);
   launch(q, "add_strips", {blocks_of(n, 32)}, kBlock, 0, add_strips<T, kSums>, targets,
          static_cast<const T*>(partial), strips, n);
 }

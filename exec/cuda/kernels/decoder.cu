@@ -97,6 +97,14 @@ struct Join {
   }
 };
 
+// A place in a row, of 32 bits: divided by a few times for each pack.
+struct InRow {
+  int head, at;
+  PLANNER_DEVICE InRow(int64_t c, int64_t width)
+      : head(static_cast<int>(c) / static_cast<int>(width)),
+        at(static_cast<int>(c) - head * static_cast<int>(width)) {}
+};
+
 // Element c of row r of qkv.
 template <class A>
 PLANNER_DEVICE const A* joined_from(const A* q, const A* kv, const A* k_rope, const Join& s,
@@ -104,70 +112,68 @@ PLANNER_DEVICE const A* joined_from(const A* q, const A* kv, const A* k_rope, co
   if (c < s.heads * s.d) return q + r * s.heads * s.d + c;
   c -= s.heads * s.d;
   if (c < s.heads * s.d) {
-    const int64_t h = c / s.d, i = c % s.d;
+    const auto [h, i] = InRow(c, s.d);
     if (i < s.rotated) return k_rope + r * s.rotated + i;
     return kv + (r * s.heads + h) * (s.plain + s.values) + i - s.rotated;
   }
-  c -= s.heads * s.d;
-  return kv + (r * s.heads + c / s.values) * (s.plain + s.values) + s.plain + c % s.values;
+  const auto [h, i] = InRow(c - s.heads * s.d, s.values);
+  return kv + (r * s.heads + h) * (s.plain + s.values) + s.plain + i;
 }
 
+// A warp a row.
 template <class A>
 __global__ void join_heads(A* qkv, const A* q, const A* kv, const A* k_rope, Join s) {
   constexpr int kSize = Pack<A>::kSize;
   const bool wide = s.in_packs(kSize) && aligned(qkv) && aligned(q) && aligned(kv) &&
                     aligned(k_rope);
-  const int64_t columns = s.columns(), packs = (columns + kSize - 1) / kSize;
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (at >= s.rows * packs) return;
-  const int64_t r = at / packs, c = at % packs * kSize;
-  A* const to = qkv + r * columns + c;
-  if (wide) {
-    *reinterpret_cast<Pack<A>*>(to) =
-        *reinterpret_cast<const Pack<A>*>(joined_from(q, kv, k_rope, s, r, c));
-    return;
-  }
-  for (int j = 0; j < kSize && c + j < columns; ++j)
-    to[j] = *joined_from(q, kv, k_rope, s, r, c + j);
+  const int64_t columns = s.columns(), r = own_row(s.rows);
+  if (r < 0) return;
+  A* const to = qkv + r * columns;
+  for_packs<A>(columns, [&](int64_t c) {
+    if (wide)
+      *reinterpret_cast<Pack<A>*>(to + c) =
+          *reinterpret_cast<const Pack<A>*>(joined_from(q, kv, k_rope, s, r, c));
+    else
+      for (int j = 0; j < kSize && c + j < columns; ++j)
+        to[c + j] = *joined_from(q, kv, k_rope, s, r, c + j);
+  });
 }
 
 // Where element c of a row of (dq, dkv) lies in a row of dqkv.
 PLANNER_DEVICE int64_t split_column(const Join& s, int64_t c) {
   if (c < s.heads * s.d) return c;
-  c -= s.heads * s.d;
-  const int64_t h = c / (s.plain + s.values), i = c % (s.plain + s.values);
+  const auto [h, i] = InRow(c - s.heads * s.d, s.plain + s.values);
   if (i < s.plain) return (s.heads + h) * s.d + s.rotated + i;
   return 2 * s.heads * s.d + h * s.values + i - s.plain;
 }
 
-// Threads of a row: packs of dq, then of dkv, then of dk_rope, which is a sum over heads.
+// A warp a row: packs of dq, then of dkv, then of dk_rope, which is a sum over heads.
 template <class A>
 __global__ void join_gradient(A* dq, A* dkv, A* dk_rope, const A* dqkv, Join s) {
   using T = Compute<A>;
   constexpr int kSize = Pack<A>::kSize;
   const bool wide = s.in_packs(kSize) && aligned(dqkv) && aligned(dq) && aligned(dkv) &&
                     aligned(dk_rope);
-  const int size = wide ? kSize : 1;
-  const int64_t copied = s.heads * s.d + s.kv_columns(), all = copied + s.rotated;
-  const int64_t packs = all / size;
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (at >= s.rows * packs) return;
-  const int64_t r = at / packs, c = at % packs * size, queries = s.heads * s.d;
+  const int size = wide ? kSize : 1;   // a lane has an element where parts lie at no such multiples
+  const int64_t queries = s.heads * s.d, copied = queries + s.kv_columns(), r = own_row(s.rows);
+  if (r < 0) return;
   const A* const row = dqkv + r * s.columns();
-  if (c >= copied) {
-    T sum[kSize] = {};
-    for (int64_t h = 0; h < s.heads; ++h) {
-      T v[kSize];
-      load_pack(row + (s.heads + h) * s.d, c - copied, c - copied + size, wide, v);
-      for (int j = 0; j < kSize; ++j) sum[j] += v[j];
+  for (int64_t c = threadIdx.x % 32 * size; c < copied + s.rotated; c += 32 * size) {
+    if (c >= copied) {
+      T sum[kSize] = {};
+      for (int64_t h = 0; h < s.heads; ++h) {
+        T v[kSize];
+        load_pack(row + (s.heads + h) * s.d, c - copied, c - copied + size, wide, v);
+        for (int j = 0; j < kSize; ++j) sum[j] += v[j];
+      }
+      store_pack(dk_rope + r * s.rotated, c - copied, c - copied + size, wide, sum);
+      continue;
     }
-    store_pack(dk_rope + r * s.rotated, c - copied, c - copied + size, wide, sum);
-    return;
+    A* const to = c < queries ? dq + r * queries + c : dkv + r * s.kv_columns() + c - queries;
+    const A* const from = row + split_column(s, c);
+    if (wide) *reinterpret_cast<Pack<A>*>(to) = *reinterpret_cast<const Pack<A>*>(from);
+    else *to = *from;
   }
-  A* const to = c < queries ? dq + r * queries + c : dkv + r * s.kv_columns() + c - queries;
-  const A* const from = row + split_column(s, c);
-  if (wide) *reinterpret_cast<Pack<A>*>(to) = *reinterpret_cast<const Pack<A>*>(from);
-  else *to = *from;
 }
 
 template <class A>
@@ -212,17 +218,15 @@ void latent_join(const Queue& q, View qkv, View queries, View kv, View k_rope,
                  const host::HeadShape& shape, int64_t rotated) {
   const Join s(shape, rotated);
   with_type(one_type(qkv, queries, kv, k_rope), [&]<class A>() {
-    launch(q, "latent_join", {pack_blocks<A>(s.rows, s.columns())}, {kThreads}, 0, join_heads<A>,
+    launch(q, "latent_join", {blocks_of(s.rows, kRowsOfBlock)}, {kRowThreads}, 0, join_heads<A>,
            typed<A>(qkv), typed<A>(queries), typed<A>(kv), typed<A>(k_rope), s);
   });
 }
 void latent_join_gradient(const Queue& q, View dq, View dkv, View dk_rope, View dqkv,
                           const host::HeadShape& shape, int64_t rotated) {
   const Join s(shape, rotated);
-  // A thread has an element where parts lie at no multiples of a pack.
-  const int64_t n = s.heads * s.d + s.kv_columns() + s.rotated;
   with_type(one_type(dq, dkv, dk_rope, dqkv), [&]<class A>() {
-    launch(q, "latent_join_gradient", {blocks_of(s.rows * n, kThreads)}, {kThreads}, 0,
+    launch(q, "latent_join_gradient", {blocks_of(s.rows, kRowsOfBlock)}, {kRowThreads}, 0,
            join_gradient<A>, typed<A>(dq), typed<A>(dkv), typed<A>(dk_rope), typed<A>(dqkv), s);
   });
 }

@@ -130,10 +130,16 @@ __global__ void norm_gradient(A* dx, const A* dy, const A* x, const A* gamma0, c
 // The columns behind the normed heads, as they are.
 template <class A>
 __global__ void copy_values(A* to, const A* from, int64_t rows, int64_t columns, int64_t first) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  const int64_t each = columns - first;
-  if (i < rows * each) to[i / each * columns + first + i % each] =
-      from[i / each * columns + first + i % each];
+  const int64_t row = own_row(rows);
+  if (row < 0) return;
+  const int64_t at = row * columns + first, n = columns - first;
+  const bool wide = first % Pack<A>::kSize == 0 && columns % Pack<A>::kSize == 0 && aligned(to) &&
+                    aligned(from);
+  for_packs<A>(n, [&](int64_t i) {
+    Compute<A> v[Pack<A>::kSize];
+    load_pack(from + at, i, n, wide, v);
+    store_pack(to + at, i, n, wide, v);
+  });
 }
 
 // What a row adds to a column's sums.
@@ -157,7 +163,7 @@ struct NormTerms {
     }
   }
 };
-// Column c of the sums over the heads [first, first + count) of each row.
+// Column c of the sums over the heads [first, first + count) of row r.
 template <class A>
 struct HeadTerms {
   static constexpr int kSize = Pack<A>::kSize;
@@ -166,13 +172,16 @@ struct HeadTerms {
   const Compute<A>* rstd;
   int64_t n, columns, normed, first, count;
   PLANNER_DEVICE void operator()(int64_t r, int64_t c, Compute<A> (&sums)[1][kSize]) const {
-    const int64_t head = first + r % count, at = r / count * columns + head * n;
     const bool wide = n % kSize == 0 && columns % kSize == 0 && aligned(dy) && aligned(x);
-    const Compute<A> scale = rstd[r / count * normed + head];
-    Compute<A> d[kSize], v[kSize];
-    load_pack(dy + at, c, n, wide, d);
-    load_pack(x + at, c, n, wide, v);
-    for (int j = 0; j < kSize; ++j) sums[0][j] += d[j] * (v[j] * scale);
+    PLANNER_UNROLL_BY(4)
+    for (int64_t head = first; head < first + count; ++head) {
+      const int64_t at = r * columns + head * n;
+      const Compute<A> scale = rstd[r * normed + head];
+      Compute<A> d[kSize], v[kSize];
+      load_pack(dy + at, c, n, wide, d);
+      load_pack(x + at, c, n, wide, v);
+      for (int j = 0; j < kSize; ++j) sums[0][j] += d[j] * (v[j] * scale);
+    }
   }
 };
 
@@ -253,9 +262,8 @@ void qk_norm(const Queue& q, View y, View rstd, View qkv, View q_gamma, View k_g
   forward_of<false, false>(q, "qk_norm", {y, qkv, {}, rstd, q_gamma, k_gamma},
                            heads(s, q_gamma, offset), epsilon);
   with_type(y.type, [&]<class A>() {
-    const int64_t values = s.rows * s.kv_heads * s.head_dim;
-    launch(q, "copy_values", {blocks_of(values, 256)}, {256}, 0, copy_values<A>, typed<A>(y),
-           typed<A>(qkv), s.rows, s.columns(), (s.heads + s.kv_heads) * s.head_dim);
+    launch(q, "copy_values", {blocks_of(s.rows, kRowsOfBlock)}, {kRowThreads}, 0, copy_values<A>,
+           typed<A>(y), typed<A>(qkv), s.rows, s.columns(), (s.heads + s.kv_heads) * s.head_dim);
   });
 }
 void qk_norm_input_gradient(const Queue& q, View dqkv, View dy, View qkv, View q_gamma,
@@ -265,9 +273,8 @@ void qk_norm_input_gradient(const Queue& q, View dqkv, View dy, View qkv, View q
   if (!norm_gradients_of_rows(q, "qk_norm_input_gradient", v, all, false))
     gradient_of<false>(q, "qk_norm_input_gradient", v, all, false);
   with_type(dy.type, [&]<class A>() {
-    const int64_t values = s.rows * s.kv_heads * s.head_dim;
-    launch(q, "copy_values", {blocks_of(values, 256)}, {256}, 0, copy_values<A>, typed<A>(dqkv),
-           typed<A>(dy), s.rows, s.columns(), (s.heads + s.kv_heads) * s.head_dim);
+    launch(q, "copy_values", {blocks_of(s.rows, kRowsOfBlock)}, {kRowThreads}, 0, copy_values<A>,
+           typed<A>(dqkv), typed<A>(dy), s.rows, s.columns(), (s.heads + s.kv_heads) * s.head_dim);
   });
 }
 void qk_norm_weight_gradient(const Queue& q, View dq_gamma, View dk_gamma, View dy, View qkv,
@@ -276,7 +283,7 @@ void qk_norm_weight_gradient(const Queue& q, View dq_gamma, View dk_gamma, View 
     using T = Compute<A>;
     const int64_t normed = s.heads + s.kv_heads;
     const auto sums = [&](View gamma, int64_t first, int64_t count) {
-      add_column_sums<A, 1>(q, "qk_norm_weight_gradient", {real(gamma)}, s.rows * count, s.head_dim,
+      add_column_sums<A, 1>(q, "qk_norm_weight_gradient", {real(gamma)}, s.rows, s.head_dim,
                             HeadTerms<A>{typed<A>(dy), typed<A>(qkv), typed<T>(rstd), s.head_dim,
                                          s.columns(), normed, first, count});
     };

@@ -14,12 +14,19 @@ struct NormRows {
   int64_t count, n;
   int64_t columns, normed, first;
   double gamma_offset = 0;             // added to gammas; 1 where there are none
-  // Without the two divisions of 64 bits, some 200 instructions, where there are no heads.
+  // Row `row` is head `of(row)` of a row of columns. A division of 64 bits is some 100 instructions
+  // on a GPU, one of 32 bits 20.
+  PLANNER_DEVICE int64_t over(int64_t row) const {
+    if (normed == 1) return row;
+    return row <= UINT32_MAX ? static_cast<uint32_t>(row) / static_cast<uint32_t>(normed)
+                             : row / normed;
+  }
   PLANNER_DEVICE int64_t offset(int64_t row) const {
-    return normed == 1 ? row * columns : row / normed * columns + row % normed * n;
+    const int64_t whole = over(row);
+    return whole * columns + (row - whole * normed) * n;
   }
   PLANNER_DEVICE int which(int64_t row) const {
-    return (normed == 1 ? 0 : row % normed) < first ? 0 : 1;
+    return row - over(row) * normed < first ? 0 : 1;
   }
 };
 

@@ -47,6 +47,7 @@ constexpr int version_code(int major, int minor, int patch) {
 // configurations by their size.
 constexpr int kLeastVersion = version_code(2, 18, 1);
 constexpr int kNoColour = -1;          // NCCL_SPLIT_NOCOLOR
+constexpr int kMostCtas = 64;          // MAXCHANNELS: what maxCTAs is where it is not given
 constexpr unsigned kConfigMagic = 0xcafebeef;
 
 struct Config {                        // the head of ncclConfig_t, as of 2.18

@@ -127,7 +127,8 @@ void NcclWorld::count_taken(const std::function<void()>& body) {
   if (!measures_) return body();
   const core::Bytes free = api_.memory().free;
   body();
-  taken_ += free - api_.memory().free;
+  // Where others share the card and gave memory back meanwhile, what was taken cannot be told.
+  taken_ += std::max(free - api_.memory().free, core::Bytes(0));
 }
 
 // One library for all, and a GPU for each: the library says either less clearly, or hangs.
@@ -219,7 +220,9 @@ void NcclWorld::split(const std::vector<Key>& round) {
   if (in) {
     const std::vector<int>& ranks = round[static_cast<std::size_t>(colour)].first;
     const auto channels = options_.channels.find(static_cast<int>(ranks.size()));
-    if (channels != options_.channels.end()) c.min_ctas = channels->second;
+    // Both: NCCL 2.28 compares them, and takes one that is not given for the least there is.
+    if (channels != options_.channels.end())
+      c.min_ctas = channels->second, c.max_ctas = std::max(channels->second, nccl::kMostCtas);
   }
   nccl::Result result = nccl::kSuccess;
   {

@@ -85,6 +85,14 @@ class CudnnAttention final : public AttentionLibrary {
   std::map<AttentionPart, Plan> plans_;
 };
 
+// Which keys a query sees. cuDNN counts a window as we do: a query sees itself and what is before
+// it, so many keys in all.
+template <class Attributes>
+void mask(Attributes& a, const AttentionPart& p) {
+  a.set_causal_mask(p.causal);
+  if (p.window > 0) a.set_diagonal_band_left_bound(static_cast<int>(p.window));
+}
+
 std::unique_ptr<graph::Graph> graph_of(const AttentionPart& p) {
   auto made = std::make_unique<graph::Graph>();
   graph::Graph& g = *made;
@@ -99,12 +107,10 @@ std::unique_ptr<graph::Graph> graph_of(const AttentionPart& p) {
   const Tensor q = input(g, kQ, "q", queries), k = input(g, kK, "k", keys),
                v = input(g, kV, "v", values);
   if (!p.backward) {
-    const auto [o, lse] = g.sdpa(q, k, v,
-                                 graph::SDPA_attributes()
-                                     .set_name("attention")
-                                     .set_generate_stats(true)
-                                     .set_causal_mask(p.causal)
-                                     .set_attn_scale(scale));
+    graph::SDPA_attributes asked;
+    asked.set_name("attention").set_generate_stats(true).set_attn_scale(scale);
+    mask(asked, p);
+    const auto [o, lse] = g.sdpa(q, k, v, asked);
     output(o, kOut, out);
     output(lse, kLse, statistics(p));
     lse->set_data_type(fe::DataType_t::FLOAT);
@@ -113,12 +119,12 @@ std::unique_ptr<graph::Graph> graph_of(const AttentionPart& p) {
   const Tensor o = input(g, kOut, "out", out), dout = input(g, kDout, "dout", out);
   const Tensor lse = input(g, kLse, "lse", statistics(p));
   lse->set_data_type(fe::DataType_t::FLOAT);
-  const auto [dq, dk, dv] = g.sdpa_backward(q, k, v, o, dout, lse,
-                                            graph::SDPA_backward_attributes()
-                                                .set_name("attention_gradient")
-                                                .set_causal_mask(p.causal)
-                                                .set_deterministic_algorithm(p.repeats)
-                                                .set_attn_scale(scale));
+  graph::SDPA_backward_attributes asked;
+  asked.set_name("attention_gradient")
+      .set_deterministic_algorithm(p.repeats)
+      .set_attn_scale(scale);
+  mask(asked, p);
+  const auto [dq, dk, dv] = g.sdpa_backward(q, k, v, o, dout, lse, asked);
   output(dq, kDq, queries);
   output(dk, kDk, keys);
   output(dv, kDv, values);

@@ -1,4 +1,5 @@
 // A library's attention as the twin plays it: plainly, in f64, rounded once.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -70,8 +71,11 @@ void add(Values& to, std::int64_t i, double by, const Values& of, std::int64_t j
     to[static_cast<std::size_t>(i * d + c)] += by * of[static_cast<std::size_t>(j * d + c)];
 }
 
-// Keys that query i sees, the first ones.
-std::int64_t keys_of(const AttentionPart& p, std::int64_t i) { return p.causal ? i + 1 : p.seq; }
+// Keys that query i sees: [first_of, last_of).
+std::int64_t first_of(const AttentionPart& p, std::int64_t i) {
+  return p.window > 0 ? std::max<std::int64_t>(0, i + 1 - p.window) : 0;
+}
+std::int64_t last_of(const AttentionPart& p, std::int64_t i) { return p.causal ? i + 1 : p.seq; }
 
 void forward_head(const AttentionPart& p, const AttentionPlaces& at, const Heads& heads,
                   std::int64_t head) {
@@ -81,14 +85,15 @@ void forward_head(const AttentionPart& p, const AttentionPlaces& at, const Heads
   Values out(static_cast<std::size_t>(p.seq * wide), 0.0), lse(static_cast<std::size_t>(p.seq));
   for (std::int64_t i = 0; i < p.seq; ++i) {
     Values score;
-    for (std::int64_t j = 0; j < keys_of(p, i); ++j)
+    const std::int64_t first = first_of(p, i), last = last_of(p, i);
+    for (std::int64_t j = first; j < last; ++j)
       score.push_back(p.scale * product(q, i, k, j, d));
     const double most = *std::ranges::max_element(score);
     double sum = 0;
     for (const double s : score) sum += std::exp(s - most);
     const double all = lse[static_cast<std::size_t>(i)] = most + std::log(sum);
-    for (std::int64_t j = 0; j < keys_of(p, i); ++j)
-      add(out, i, std::exp(score[static_cast<std::size_t>(j)] - all), v, j, wide);
+    for (std::int64_t j = first; j < last; ++j)
+      add(out, i, std::exp(score[static_cast<std::size_t>(j - first)] - all), v, j, wide);
   }
   heads.out(at.out, head).write(out);
   heads.lse(head).write(lse);
@@ -104,7 +109,7 @@ void backward_head(const AttentionPart& p, const AttentionPlaces& at, const Head
   Values dq(q.size(), 0.0);
   for (std::int64_t i = 0; i < p.seq; ++i) {
     const double delta = product(dout, i, out, i, wide);
-    for (std::int64_t j = 0; j < keys_of(p, i); ++j) {
+    for (std::int64_t j = first_of(p, i); j < last_of(p, i); ++j) {
       const double w =
           std::exp(p.scale * product(q, i, k, j, d) - lse[static_cast<std::size_t>(i)]);
       const double ds = p.scale * w * (product(dout, i, v, j, wide) - delta);

@@ -154,12 +154,14 @@ TEST_CASE("what this executor was measured at on a card holds for its own kernel
   p.native.gemm_sustained = 0.7;
   p.native.attention_forward = 0.6, p.native.narrow_forward = 0.5;
   p.native.attention_backward = 0.2, p.native.narrow_backward = 1.5;
+  p.native.memory_efficiency = 0.75;
   const Machine own = make_machine(p, {});
   CHECK(own.gemm_efficiency == 0.7);
   CHECK(own.attention_forward == 0.6);
   CHECK(own.attention_backward == 0.2);
   CHECK(own.narrow_forward == 0.5);
   CHECK(own.narrow_backward == 1.5);
+  CHECK(own.memory.value() == Approx(0.75 * p.gpu.memory_bandwidth.value()));
   // If products take half of a step, the power limit allows a clock 2^(1/3) times as high. No
   // product gets faster than the fastest one that was measured.
   p.native.gemm_sustained = 0.6;
@@ -172,6 +174,8 @@ TEST_CASE("what this executor was measured at on a card holds for its own kernel
   CHECK(other.attention_forward == p.gpu.attention_flash2);
   CHECK(other.attention_backward == p.gpu.attention_flash2);
   CHECK(other.narrow_forward == 0.85);
+  CHECK(other.memory.value() ==
+        Approx(p.gpu.memory_efficiency * p.gpu.memory_bandwidth.value()));
   // A card that nobody measured has the published rates.
   hw_profiles::Profile unmeasured = hw_profiles::find_profile("a100-sxm-80g").value();
   CHECK(make_machine(unmeasured, {}).executor_kernels);

@@ -41,6 +41,7 @@ TEST_CASE("a calibration goes on from its book, and its profile is one that plan
   CHECK(text.find("planner calibrate on twin") != std::string::npos);
   // All that says what this executor's products and attention reach is this device's.
   for (const char* field : {"gpu.gemm_sustained", "native.gemm_sustained", "gpu.attention_flash2",
+                            "native.memory_efficiency",
                             "native.attention_forward", "native.attention_backward",
                             "native.narrow_forward", "native.narrow_backward"}) {
     INFO(field);
@@ -50,6 +51,10 @@ TEST_CASE("a calibration goes on from its book, and its profile is one that plan
     CHECK(found->source.find("for comparison") == std::string::npos);
   }
   CHECK(first->profile.native.gemm_sustained == first->profile.gpu.gemm_sustained);
+  // The best product is the shipped one where products at the power limit are slower.
+  const auto shipped = cuda::shipped_profile("NVIDIA H200");
+  REQUIRE(shipped.ok());
+  CHECK(first->profile.gpu.gemm_efficiency >= shipped->gpu.gemm_efficiency);
   std::filesystem::remove(file);
 }
 

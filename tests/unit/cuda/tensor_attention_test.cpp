@@ -53,7 +53,8 @@ class Allowed {
     o_ = {&in_.out, g_.first, g_.ld};
     statistic_ = (sample * s_.heads + head) * s_.seq;
     for (std::int64_t i = 0; i < s_.seq; ++i)
-      for (std::int64_t j = 0; j <= i; ++j) add_score(i, j);
+      for (std::int64_t j = 0; j <= i; ++j)
+        if (s_.window == 0 || j > i - s_.window) add_score(i, j);
   }
   void add_score(std::int64_t i, std::int64_t j) {
     const double scale = 1 / std::sqrt(static_cast<double>(s_.head_dim));
@@ -104,14 +105,16 @@ void check_within(const char* what, Buffer& found, Buffer& expected, const Value
 }
 
 struct Cell {
-  std::int64_t samples, seq, heads, kv_heads, d;
+  std::int64_t samples, seq, heads, kv_heads, d, window = 0;
 };
 
 // Own kernels, or a library's attention: then why it was not called, if it was not.
 std::string check_cell(const Cell& c, DType t, Random& r,
                        cuda::AttentionKernel kernel = cuda::AttentionKernel::own) {
-  INFO("head " << c.d << " of " << c.seq << " tokens, " << c.heads << " on " << c.kv_heads);
-  const host::AttentionShape s{c.samples, c.seq, c.heads, c.kv_heads, c.d, true};
+  INFO("head " << c.d << " of " << c.seq << " tokens, " << c.heads << " on " << c.kv_heads
+               << ", window " << c.window);
+  host::AttentionShape s{c.samples, c.seq, c.heads, c.kv_heads, c.d, true};
+  s.window = c.window;
   const std::int64_t in = c.samples * c.seq * s.qkv_columns();
   const std::int64_t out = c.samples * c.seq * c.heads * c.d;
   const std::int64_t statistics = c.samples * c.heads * c.seq;
@@ -181,7 +184,8 @@ TEST_CASE("a library's attention is the host's within twice the bounds, and repe
   Random r(44);
   for (const DType t : {DType::bf16, DType::f16})
     for (const Cell& c : {Cell{1, 64, 2, 2, 64}, Cell{2, 45, 4, 2, 64}, Cell{3, 128, 6, 2, 80},
-                          Cell{2, 193, 3, 3, 128}}) {
+                          Cell{2, 193, 3, 3, 128}, Cell{2, 193, 4, 2, 64, 70},
+                          Cell{1, 130, 2, 1, 256}, Cell{1, 260, 2, 1, 256, 128}}) {
       const std::string why = check_cell(c, t, r, cuda::AttentionKernel::automatic);
       if (!why.empty()) WARN("skipped: " << why);
     }

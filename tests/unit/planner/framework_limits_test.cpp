@@ -209,17 +209,3 @@ TEST_CASE("a plan for our own executor names what that has no kernels for on GPU
   CHECK(missing(question("alexnet", 2, "host")).empty());
   CHECK(missing(asked_of("megatron_core", "mixtral-8x7b", "h100-sxm-80g")).empty());
 }
-
-TEST_CASE("a plan for our own executor names operators whose kernels no GPU has run") {
-  const auto untried = [](const Request& r) {
-    for (const std::string& text : pinned_plan(r).assumptions)
-      if (text.starts_with(kUntried)) return text;
-    return std::string();
-  };
-  CHECK(untried(question("gpt2-124m", 2, "h100-sxm-80g")).empty());
-  CHECK(untried(question("llama3-8b", 8, "h100-sxm-80g")).empty());
-  const std::string mixture = untried(question("mixtral-8x7b", 16, "h100-sxm-80g"));
-  CHECK(mixture.find("moe.top_k, moe.dispatch, moe.gate_up and 2 more") != std::string::npos);
-  CHECK_FALSE(untried(question("gemma-2-9b", 8, "h100-sxm-80g")).empty());
-  CHECK(untried(asked_of("megatron_core", "mixtral-8x7b", "h100-sxm-80g")).empty());
-}
