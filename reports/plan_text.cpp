@@ -93,9 +93,8 @@ std::string whose_text(const Plan& plan, TextStyle style) {
   const std::string missing = named(planner::kNoKernels, planner::kNoKernelsWhere);
   if (!missing.empty()) return says(", as if it had kernels on GPUs for " + missing + ".");
   // reports/measured/README.md
-  return says(". On an H200 its steps of GPT-2 in mixed precision took 3 % less to 2 % more than "
-              "predicted, those of eight other models 10 % less to 10 % more; of other GPUs it has "
-              "run on an H100 alone.");
+  return says(". On an H200 steps of twelve models took 10 % less to 10 % more than predicted; of "
+              "other GPUs it has run on an H100 alone.");
 }
 
 // The answer first: what to do and what it gives, then why; then what was asked.

@@ -18,8 +18,9 @@ std::int64_t launches(const models::Operator& op, program::ActionKind kind);
 
 // Whether the executor has kernels for the operator on a GPU; without, it runs on hosts alone.
 bool has_kernels(const models::Operator& op);
-// Whether it computes this attention without tensor cores: no library has its mask or its scores
-// (exec/cuda/backend/attention_choice.hpp), and its heads are too wide for own kernels with them.
+// Whether it computes this attention without tensor cores. It does if it asks no library for the
+// mask or the scores (exec/cuda/backend/attention_choice.hpp), and heads are too wide for its own
+// kernels with tensor cores.
 bool on_vectors(const models::Operator& op);
 
 }  // namespace cost

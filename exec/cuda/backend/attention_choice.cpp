@@ -12,10 +12,10 @@ namespace exec::cuda {
 namespace {
 
 constexpr std::size_t kAlignment = 16;  // of what a library reads in one access
-// Calls that a backward pass may be divided into, unless each has scores enough to fill the GPU.
-// Within 32 MiB cuDNN 9.14 took 32 calls of 13 M scores and 1.59 ms for GPT-2 124M's on an H100,
-// own kernels 0.79, cuDNN in one call 0.66.
-constexpr std::int64_t kMostBackwardCalls = 8, kEnoughScores = std::int64_t{48} << 20;
+// Calls that a backward pass may be divided into. Within 32 MiB cuDNN 9.14 took 32 calls and
+// 1.59 ms for GPT-2 124M's on an H100, own kernels 0.79, cuDNN in one call 0.66. Sixteen calls of
+// two layers of gpt-oss took 13.1 ms on an H200, own kernels 10.9.
+constexpr std::int64_t kMostBackwardCalls = 8;
 
 core::Bytes size_of(std::size_t n) { return core::Bytes(static_cast<std::int64_t>(n)); }
 
@@ -27,11 +27,6 @@ std::int64_t largest_divisor(std::int64_t of, std::int64_t at_most) {
 
 // Heads of keys of one sample.
 std::int64_t units(const AttentionPart& p) { return p.samples * p.kv_heads; }
-
-bool too_many_calls(const AttentionPart& whole, const AttentionPart& part) {
-  return whole.backward && units(whole) > kMostBackwardCalls * units(part) &&
-         part.samples * part.heads * part.seq * part.seq < kEnoughScores;
-}
 
 // The largest of the equal parts that have at most so many units.
 AttentionPart part_of(const AttentionPart& whole, std::int64_t at_most) {
@@ -117,7 +112,7 @@ AttentionChoice::Chosen AttentionChoice::choose(const Case& c) const {
                                                static_cast<double>(c.workspace) /
                                                static_cast<double>(p.workspace));
     part = part_of(c.whole, std::clamp<std::int64_t>(fit, 1, units(part) - 1));
-    if (too_many_calls(c.whole, part))
+    if (c.whole.backward && units(c.whole) > kMostBackwardCalls * units(part))
       return {part, fmt::format("it would take {} calls within the workspace of {}",
                                 units(c.whole) / units(part),
                                 core::to_text(size_of(c.workspace)))};
@@ -166,10 +161,10 @@ std::string AttentionChoice::text() const {
   std::string said;
   for (const auto& [c, chosen] : chosen_) {
     const AttentionPart& w = c.whole;
-    said += fmt::format("{}{} of {} x {}, {} heads on {} of {}, {}: ", said.empty() ? "" : "; ",
+    const std::string windows = w.window > 0 ? fmt::format(", windows of {}", w.window) : "";
+    said += fmt::format("{}{} of {} x {}, {} heads on {} of {}, {}{}: ", said.empty() ? "" : "; ",
                         w.backward ? "backward" : "forward", w.samples, w.seq, w.heads, w.kv_heads,
-                        w.head_dim, core::name(w.type));
-    if (w.window > 0) said.insert(said.size() - 2, fmt::format(", windows of {}", w.window));
+                        w.head_dim, core::name(w.type), windows);
     const std::int64_t calls = units(w) / units(chosen.part);
     said += !chosen.own.empty() ? "own kernels, " + chosen.own
             : calls == 1        ? opened_.library->name()

@@ -29,7 +29,7 @@ class AttentionChoice {
     return opened_.library != nullptr ? opened_.library->name() : "own kernels";
   }
 
-  // Whether a library may be asked: own kernels alone have chunks, capped scores and linear biases.
+  // Whether a library may be asked: own kernels take chunks, capped scores and linear biases.
   static bool may_compute(const host::AttentionShape& s);
   // Whether it was given to the library; else nothing was. As attention() and
   // attention_input_gradient() of kernels.hpp.

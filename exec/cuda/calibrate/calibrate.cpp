@@ -101,9 +101,9 @@ class GpuCalibrator {
       for (const std::int64_t hidden : sizes({768, 1600, 4096}))
         for (const auto& [n, k] : {std::pair{3 * hidden, hidden}, std::pair{hidden, 4 * hidden}})
           rows.push_back({m, n, k, product(m, n, k)});
-    // What steps keep of the best product is measured too: each point lasts half a second, at the
-    // card's power limit. The best is more, where the shipped profile says so: where products are a
-    // part of a step, the limit leaves them a higher clock.
+    // Each point lasts half a second, so the card is at its power limit: this measures what steps
+    // keep. Products that share a step with other kernels run at a higher clock. Their bound is
+    // gpu.gemm_efficiency, which therefore stays as the profile states it, if that is more.
     const hw_profiles::Sourced* const shipped = profile_.lookup(kProductFields[0]);
     PLANNER_CHECK(shipped != nullptr, "a GPU's profile states its best product");
     const hw_profiles::Sourced best = *shipped;

@@ -32,8 +32,8 @@ int64_t strips_of(int64_t rows, int64_t column_blocks) {
 template <int kSums>
 struct Targets { Real of[kSums]; };
 
-// Lanes that one row of n columns needs: where that is a part of a warp, the warp's other lanes
-// take other rows.
+// How many lanes of a warp read one row of n columns. If that is not all of them, the warp reads
+// several rows at a time.
 template <class A>
 int lanes_of(int64_t n) {
   int lanes = 32;

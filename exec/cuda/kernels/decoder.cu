@@ -7,8 +7,6 @@
 namespace exec::cuda {
 namespace {
 
-constexpr int kThreads = 256;          // of elementwise kernels
-
 template <class A>
 PLANNER_DEVICE Compute<A> opened(const A* gate, int64_t row, bool open) {
   const Compute<A> g = widen(gate[row]);
@@ -97,7 +95,8 @@ struct Join {
   }
 };
 
-// A place in a row, of 32 bits: divided by a few times for each pack.
+// A column of a row of heads: its head, and its place there. A kernel makes several of each pack of
+// columns, so they are of 32 bits: a GPU divides those five times as fast.
 struct InRow {
   int head, at;
   PLANNER_DEVICE InRow(int64_t c, int64_t width)
@@ -174,11 +173,6 @@ __global__ void join_gradient(A* dq, A* dkv, A* dk_rope, const A* dqkv, Join s) 
     if (wide) *reinterpret_cast<Pack<A>*>(to) = *reinterpret_cast<const Pack<A>*>(from);
     else *to = *from;
   }
-}
-
-template <class A>
-unsigned pack_blocks(int64_t rows, int64_t n) {
-  return blocks_of(rows * blocks_of(n, Pack<A>::kSize), kThreads);
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 namespace exec::cuda {
 namespace {
 
-constexpr int kThreads = 256;          // of elementwise kernels
 constexpr int64_t kRowWarps = 8;       // of a block that adds up rows of an expert
 
 // ---- rows and their copies: one pack of a row a thread, or a warp a copy
@@ -158,29 +157,25 @@ template <class A>
 Copies<A> copies(const View& places, const host::CopyShape& s) {
   return {integers(places), s.rows, s.n, static_cast<int>(s.chosen)};
 }
-template <class A>
-unsigned pack_blocks(const host::CopyShape& s) {
-  return blocks_of(s.rows * blocks_of(s.n, Pack<A>::kSize), kThreads);
-}
 
 }  // namespace
 
 void dispatch(const Queue& q, View y, View x, View places, const host::CopyShape& s) {
   with_type(one_type(y, x), [&]<class A>() {
-    launch(q, "dispatch", {pack_blocks<A>(s)}, {kThreads}, 0, copy_rows<A>, typed<A>(y),
+    launch(q, "dispatch", {pack_blocks<A>(s.rows, s.n)}, {kThreads}, 0, copy_rows<A>, typed<A>(y),
            typed<A>(x), copies<A>(places, s));
   });
 }
 void dispatch_gradient(const Queue& q, View dx, View dy, View places, const host::CopyShape& s,
                        bool accumulate) {
   with_type(one_type(dx, dy), [&]<class A>() {
-    launch(q, "dispatch_gradient", {pack_blocks<A>(s)}, {kThreads}, 0, sum_copies<A>,
+    launch(q, "dispatch_gradient", {pack_blocks<A>(s.rows, s.n)}, {kThreads}, 0, sum_copies<A>,
            typed<A>(dx), typed<A>(dy), nullptr, copies<A>(places, s), accumulate);
   });
 }
 void combine(const Queue& q, View y, View x, View gates, View places, const host::CopyShape& s) {
   with_type(one_type(y, x, gates), [&]<class A>() {
-    launch(q, "combine", {pack_blocks<A>(s)}, {kThreads}, 0, sum_copies<A>, typed<A>(y),
+    launch(q, "combine", {pack_blocks<A>(s.rows, s.n)}, {kThreads}, 0, sum_copies<A>, typed<A>(y),
            typed<A>(x), s.weighs ? typed<A>(gates) : nullptr, copies<A>(places, s), false);
   });
 }

@@ -14,8 +14,8 @@ struct NormRows {
   int64_t count, n;
   int64_t columns, normed, first;
   double gamma_offset = 0;             // added to gammas; 1 where there are none
-  // Row `row` is head `of(row)` of a row of columns. A division of 64 bits is some 100 instructions
-  // on a GPU, one of 32 bits 20.
+  // The row of columns that normed row `row` lies in. A division of 64 bits is some 100
+  // instructions on a GPU, one of 32 bits 20.
   PLANNER_DEVICE int64_t over(int64_t row) const {
     if (normed == 1) return row;
     return row <= UINT32_MAX ? static_cast<uint32_t>(row) / static_cast<uint32_t>(normed)

@@ -83,7 +83,8 @@ constexpr std::size_t route_bytes(const host::RoutingShape& s) {
          static_cast<std::size_t>(3 * s.experts + s.chosen) * sizeof(int);
 }
 
-// Writes the gates of a token's experts, the best expert first. `kept` has their logits.
+// Writes the gates of one token. A gate belongs to one of the experts that the token chose, whose
+// logits are in `kept`, the largest first.
 template <class A>
 PLANNER_DEVICE void store_gates(A* gates, const Compute<A>* logits, const Compute<A>* kept,
                                 const Routes& s) {

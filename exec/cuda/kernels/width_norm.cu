@@ -48,7 +48,7 @@ __global__ void width_squares(Compute<A>* sums, const A* qkv, Widths s) {
   }
 }
 
-// to[i] = body(x[i], beside[i]) for n columns of a row. The lanes of a warp divide them.
+// to[i] = body(x[i], beside[i]) for n columns of a row; each lane of the warp computes some.
 template <class A, class Body>
 PLANNER_DEVICE void map_columns(A* to, const A* x, const A* beside, int64_t n, bool wide,
                                 Body body) {

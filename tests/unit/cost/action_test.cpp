@@ -162,8 +162,8 @@ TEST_CASE("what this executor was measured at on a card holds for its own kernel
   CHECK(own.narrow_forward == 0.5);
   CHECK(own.narrow_backward == 1.5);
   CHECK(own.memory.value() == Approx(0.75 * p.gpu.memory_bandwidth.value()));
-  // If products take half of a step, the power limit allows a clock 2^(1/3) times as high. No
-  // product gets faster than the fastest one that was measured.
+  // If products take half of a step, the power limit allows a clock that is 2^(1/3) times as high.
+  // gpu.gemm_efficiency, the rate of the fastest product that was measured, is the bound.
   p.native.gemm_sustained = 0.6;
   CHECK(make_machine(p, {.product_share = 0.5}).gemm_efficiency == Approx(0.6 * 1.259921));
   CHECK(make_machine(p, {.product_share = 0.2}).gemm_efficiency == p.gpu.gemm_efficiency);
