@@ -6,6 +6,8 @@
 #include "models/ops/schema.hpp"
 #include "planner/stage/graph_options.hpp"
 #include "planner/strategy/strategy.hpp"
+#include "sim/cost/kernel.hpp"
+#include "sim/cost/launches.hpp"
 #include "sim/cost/machine.hpp"
 
 namespace planner {
@@ -21,8 +23,12 @@ void add(const models::Operator& op, const cost::Machine& machine, core::FlopsPe
   const core::Flops backward = op.flops_input_gradient + op.flops_weight_gradient;
   if (models::ops::schema(op.kind).work.by == models::ops::WorkOf::attention) {
     const double computed = op.causal ? 0.5 : 1;
-    all.others += computed * ((op.flops_forward / (peak * machine.attention_forward)) +
-                              (backward / (peak * machine.attention_backward))).value();
+    const bool own_forward = cost::is_own_attention(op, true, 1, machine);
+    const bool own_backward = cost::is_own_attention(op, false, 1, machine);
+    const double of_forward = own_forward ? cost::kOwnForward : machine.attention_forward;
+    const double of_backward = own_backward ? cost::kOwnBackward : machine.attention_backward;
+    all.others += computed * ((op.flops_forward / (peak * of_forward)) +
+                              (backward / (peak * of_backward))).value();
   } else if (op.is_gemm) {
     all.products += ((op.flops_forward + backward) / (peak * machine.gemm_efficiency)).value();
   } else {

@@ -18,9 +18,6 @@ using program::Call;
 using program::Group;
 using models::ops::WorkOf;
 
-// NVIDIA/Megatron-LM, fused_softmax.py, is_kernel_available: batch x heads is a multiple of 4.
-constexpr std::int64_t kFusedSoftmaxHeads = 4;
-
 // Bytes that each bf16 gradient costs after each micro-batch where it is added to one in f32: read
 // it and write a copy in f32, read that and the sum, write the sum (deepspeedai/DeepSpeed,
 // runtime/bf16_optimizer.py, update_hp_grads: add_(grad.to(float32))).
@@ -35,14 +32,6 @@ GemmShape shape_of(const models::Operator& op, ActionKind kind, std::int64_t sam
   if (kind == ActionKind::forward) return {rows, op.n, op.k, op.groups};
   if (kind == ActionKind::input_gradient) return {rows, op.k, op.n, op.groups};
   return {op.n, op.k, rows, op.groups};
-}
-
-// The most keys that a query sees.
-std::int64_t longest_reach(const models::Operator& op) {
-  std::int64_t keys = op.keys;
-  for (const std::int64_t most : {op.window_keys, op.chunk_keys})
-    if (most > 0) keys = std::min(keys, most);
-  return keys;
 }
 
 // What a convolution's kernel computes: whole tiles of its result, of which the narrowest are taken
@@ -78,16 +67,6 @@ double traffic_of(models::OpKind kind, int tensor, const Machine& machine) {
     default:
       return models::ops::is_gated(kind) ? machine.gated_traffic : machine.elementwise_traffic;
   }
-}
-
-// A kernel and the host that issues it: the longer of the two where the host runs far ahead, more
-// where each waits for the other now and then.
-core::Seconds with_host(core::Seconds kernel, core::Seconds host, const Machine& machine) {
-  if (host.value() == 0 || machine.host_ahead) return kernel;
-  const double n = machine.launch_blend;
-  if (n == 0) return std::max(kernel, host);
-  const double longer = std::max(kernel, host).value(), shorter = std::min(kernel, host).value();
-  return core::Seconds(longer * std::pow(1 + std::pow(shorter / longer, n), 1 / n));
 }
 
 }  // namespace
@@ -256,35 +235,6 @@ bool ActionCost::touches_logits(const Action& action) const {
   for (int i = 0; i < action.arg_count; ++i)
     if (buffer(action, i).term == program::Term::logits) return true;
   return false;
-}
-
-core::Seconds ActionCost::attention_pass_time(const models::Operator& op,
-                                              const Action& action) const {
-  const bool forward = action.kind == ActionKind::forward;
-  const core::DType type = buffer(action, 0).type;
-  const std::int64_t moved = forward ? op.elements_forward : op.elements_backward;
-  const core::Bytes bytes = core::bytes_of(moved * samples_, type);
-  core::Seconds time{};
-  core::Seconds host = machine_->host.attention;
-  if (machine_->score_passes > 0) {
-    const std::int64_t heads = op.heads * samples_;
-    // The kernel that makes a softmax in one takes whole groups of heads; else several do.
-    const bool falls_back = heads % kFusedSoftmaxHeads != 0;
-    const double passes = falls_back ? machine_->unfused_passes : machine_->score_passes;
-    if (falls_back) host = machine_->host.unfused;
-    time = scores_time({op.rows, op.keys, heads, op.head_dim, forward, passes}, type, *machine_) +
-           memory_time(bytes, *machine_);
-  } else {
-    const core::Flops square = forward ? op.flops_forward : op.flops_input_gradient;
-    // The causal kernel does half of the FLOPs it is given.
-    const core::Flops flops = op.causal ? square : square * 2.0;
-    time = attention_time({.flops = flops * static_cast<double>(samples_),
-                           .seq_len = longest_reach(op), .head_dim = op.head_dim,
-                           .forward = forward,
-                           .on_vectors = machine_->executor_kernels && on_vectors(op)},
-                          type, bytes, *machine_);
-  }
-  return with_host(time, host, *machine_);
 }
 
 // Each pass moves both images and the weight once.

@@ -1,6 +1,7 @@
 #include "sim/cost/kernel.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/check.hpp"
 
@@ -9,11 +10,13 @@ namespace {
 
 constexpr std::int64_t kTile = 128;
 constexpr std::int64_t kSplitK = 1024;      // shortest K slice worth a multiprocessor of its own
-constexpr double kShortSequence = 256;      // tokens at which attention runs at half rate
+constexpr double kShortSequence = 256;      // tokens at which causal attention runs at half rate
 constexpr std::int64_t kWideHead = 128;
 // What attention without tensor cores keeps of the f32 peak: layers of windows of 512 tokens with
 // heads of 256, on an H200 (reports/measured/h200_families.json).
 constexpr double kVectorForward = 0.044, kVectorBackward = 0.026;
+// Of kOwnForward and kOwnBackward, what heads narrower than 128 keep: 0.83 to 1.02, 0.97 to 1.24.
+constexpr double kOwnNarrowForward = 0.92, kOwnNarrowBackward = 1.1;
 
 std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
@@ -58,23 +61,42 @@ core::Seconds gemm_time(const GemmShape& shape, core::DType type, const Machine&
   return gemm_time(shape, type, core::bytes_of(moved * shape.count, type), machine);
 }
 
+namespace {
+
+// What a pass keeps of the peak over long sequences, on tensor cores.
+double attention_efficiency(const AttentionPass& pass, const Machine& machine) {
+  const bool narrow = pass.head_dim < kWideHead;
+  if (pass.own)
+    return pass.forward ? kOwnForward * (narrow ? kOwnNarrowForward : 1)
+                        : kOwnBackward * (narrow ? kOwnNarrowBackward : 1);
+  return pass.forward ? machine.attention_forward * (narrow ? machine.narrow_forward : 1)
+                      : machine.attention_backward * (narrow ? machine.narrow_backward : 1);
+}
+
+// Of a sequence's tiles those on the diagonal of a causal mask are half in vain, and short
+// sequences have many of them. Without a mask only the last tile is: 512 tokens of BERT large kept
+// 0.97 (forward) and 1.14 (backward) of the rate of long ones on an H200
+// (reports/measured/h200_families.json).
+double tiles_in_use(const AttentionPass& pass) {
+  const auto s = static_cast<double>(pass.seq_len);
+  if (pass.causal) return s / (s + kShortSequence);
+  return s / static_cast<double>(parts(pass.seq_len, kTile) * kTile);
+}
+
+}  // namespace
+
 core::Seconds attention_time(const AttentionPass& pass, core::DType type, core::Bytes bytes,
                              const Machine& machine) {
-  const double s = static_cast<double>(pass.seq_len);
-  const bool vectors = type == core::DType::f32 && machine.attention_f32 > 0;
-  const double efficiency = pass.forward ? machine.attention_forward : machine.attention_backward;
-  const double narrow = pass.head_dim >= kWideHead ? 1
-                        : pass.forward             ? machine.narrow_forward
-                                                   : machine.narrow_backward;
-  const double rate =
-      vectors ? machine.attention_f32 : efficiency * s / (s + kShortSequence) * narrow;
-  const core::Flops causal = pass.flops * 0.5;
+  const core::Flops flops = pass.flops * (pass.causal ? 0.5 : 1.0);
+  const core::Seconds moved = memory_time(bytes, machine);
   if (pass.on_vectors) {
     const double share = pass.forward ? kVectorForward : kVectorBackward;
-    return std::max(causal / (peak_of(core::DType::f32, machine) * share),
-                    memory_time(bytes, machine));
+    return std::max(flops / (peak_of(core::DType::f32, machine) * share), moved);
   }
-  return std::max(causal / (peak_of(type, machine) * rate), memory_time(bytes, machine));
+  const bool vectors = type == core::DType::f32 && machine.attention_f32 > 0;
+  const double rate = vectors ? machine.attention_f32
+                              : attention_efficiency(pass, machine) * tiles_in_use(pass);
+  return std::max(flops / (peak_of(type, machine) * rate), moved);
 }
 
 core::Seconds scores_time(const ScoreShape& shape, core::DType type, const Machine& machine) {
@@ -86,6 +108,14 @@ core::Seconds scores_time(const ScoreShape& shape, core::DType type, const Machi
   const double passes =
       shape.passes * (shape.forward ? kForwardShare : 1 - kForwardShare);
   return products + memory_time(scores, machine) * passes;
+}
+
+core::Seconds with_host(core::Seconds kernel, core::Seconds host, const Machine& machine) {
+  if (host.value() == 0 || machine.host_ahead) return kernel;
+  const double n = machine.launch_blend;
+  if (n == 0) return std::max(kernel, host);
+  const double longer = std::max(kernel, host).value(), shorter = std::min(kernel, host).value();
+  return core::Seconds(longer * std::pow(1 + std::pow(shorter / longer, n), 1 / n));
 }
 
 core::Seconds memory_time(core::Bytes bytes, const Machine& machine) {

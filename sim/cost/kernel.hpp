@@ -37,11 +37,17 @@ core::Seconds gemm_time(const GemmShape& shape, core::DType type, core::Bytes mo
 // P x attention efficiency x s / (s + 256), and heads narrower than 128 reach a part of it. Both
 // were fitted to published runs (hw_profiles/README.md).
 struct AttentionPass {
-  core::Flops flops{};
+  core::Flops flops{};                 // of the whole square; a causal pass computes half of them
   std::int64_t seq_len = 0, head_dim = 0;
   bool forward = true;
+  bool causal = true;
   bool on_vectors = false;             // without tensor cores, whatever the type
+  bool own = false;                    // by this tool's kernels where a library has faster ones
 };
+// What this tool's kernels with tensor cores keep of the 16-bit peak over long sequences, with
+// heads of 128, on Hopper: 260 and 158 TFLOP/s of causal FLOPs of 4096 tokens on an H100
+// (reports/measured/h100_attention.json, tensor_cores_tflops).
+inline constexpr double kOwnForward = 0.28, kOwnBackward = 0.169;
 core::Seconds attention_time(const AttentionPass& pass, core::DType type, core::Bytes bytes,
                              const Machine& machine);
 
@@ -62,6 +68,10 @@ core::Seconds scores_time(const ScoreShape& shape, core::DType type, const Machi
 // by each GPU's share of the host's memory bandwidth, as if all GPUs of the node updated. Where the
 // GPU makes it, over its bus, or by its share among the plan's GPUs if that is the slower.
 core::Seconds offloaded_update_time(core::Bytes bytes, int gpus, const Machine& machine);
+
+// A kernel and the host that issues it: the longer of the two where the host runs far ahead, more
+// where each waits for the other now and then.
+core::Seconds with_host(core::Seconds kernel, core::Seconds host, const Machine& machine);
 
 core::Seconds memory_time(core::Bytes bytes, const Machine& machine);
 

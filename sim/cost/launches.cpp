@@ -98,10 +98,36 @@ bool has_kernels(const Operator& op) {
   }
 }
 
+bool asks_no_library(const Operator& op) {
+  return op.chunk_keys > 0 || op.soft_cap != 0 || op.alibi;
+}
+
 bool on_vectors(const Operator& op) {
   constexpr std::int64_t kWidest = 128;  // heads of tensor_attention.cu
-  const bool own = op.chunk_keys > 0 || op.soft_cap != 0 || op.alibi;
-  return own && std::max(op.head_dim, op.value_dim) > kWidest;
+  return asks_no_library(op) && std::max(op.head_dim, op.value_dim) > kWidest;
+}
+
+bool is_own_attention(const Operator& op, bool forward, std::int64_t samples,
+                      const Machine& machine) {
+  if (machine.attention_workspace.value() == 0) return false;
+  return asks_no_library(op) ||
+         (!forward && library_calls(op, samples, machine.attention_workspace) == 0);
+}
+
+std::int64_t largest_divisor(std::int64_t of, std::int64_t at_most) {
+  std::int64_t d = std::min(of, at_most);
+  while (of % d != 0) --d;
+  return d;
+}
+
+std::int64_t library_calls(const Operator& op, std::int64_t samples, core::Bytes workspace) {
+  const std::int64_t of_keys = 2 * op.rows * op.keys * (op.heads / op.kv_heads);
+  const std::int64_t fit = (workspace.value() - 1) / of_keys;
+  if (fit == 0) return 0;
+  const std::int64_t calls =
+      fit >= op.kv_heads ? samples / largest_divisor(samples, fit / op.kv_heads)
+                         : samples * (op.kv_heads / largest_divisor(op.kv_heads, fit));
+  return calls <= kMostBackwardCalls ? calls : 0;
 }
 
 }  // namespace cost

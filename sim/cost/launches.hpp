@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "sim/cost/machine.hpp"
 #include "sim/program/program.hpp"
 
 namespace cost {
@@ -18,9 +19,26 @@ std::int64_t launches(const models::Operator& op, program::ActionKind kind);
 
 // Whether the executor has kernels for the operator on a GPU; without, it runs on hosts alone.
 bool has_kernels(const models::Operator& op);
-// Whether it computes this attention without tensor cores. It does if it asks no library for the
-// mask or the scores (exec/cuda/backend/attention_choice.hpp), and heads are too wide for its own
-// kernels with tensor cores.
+// Whether it asks no library for the mask or the scores of this attention
+// (exec/cuda/backend/attention_choice.hpp).
+bool asks_no_library(const models::Operator& op);
+// Whether it computes this attention without tensor cores: it asks no library, and heads are too
+// wide for its own kernels with tensor cores.
 bool on_vectors(const models::Operator& op);
+
+// Calls of the library that the backward pass of attention may be divided into. Within 32 MiB cuDNN
+// 9.14 took 32 calls and 1.59 ms for GPT-2 124M's on an H100, own kernels 0.79, cuDNN in one call
+// 0.66. Sixteen calls of two layers of gpt-oss took 13.1 ms on an H200, own kernels 10.9.
+inline constexpr std::int64_t kMostBackwardCalls = 8;
+std::int64_t largest_divisor(std::int64_t of, std::int64_t at_most);
+// Into how many it is divided for so many samples, by parts of samples or of their heads of keys;
+// 0: own kernels compute it. cuDNN's deterministic kernels keep 2 bytes for each query, key and
+// head of queries, and a little more: the calls of eleven shapes on H100 and H200 are these
+// (reports/measured/h100_attention.json, h200_families.json).
+std::int64_t library_calls(const models::Operator& op, std::int64_t samples, core::Bytes workspace);
+// Whether its own kernels compute a pass on a GPU whose library would be faster: the library is not
+// asked, or finds no room for the backward pass.
+bool is_own_attention(const models::Operator& op, bool forward, std::int64_t samples,
+                      const Machine& machine);
 
 }  // namespace cost

@@ -53,6 +53,8 @@ static void set_attention(const hw_profiles::Profile& profile, const KernelUse& 
   machine.attention_backward = profile.native.attention_backward.value_or(published);
   machine.narrow_forward = profile.native.narrow_forward.value_or(machine.narrow_forward);
   machine.narrow_backward = profile.native.narrow_backward.value_or(machine.narrow_backward);
+  if (profile.native.attention_backward)
+    machine.attention_workspace = profile.gpu.workspace + profile.framework.fixed_memory;
 }
 
 // The part of their peak that products reach through whole steps, at most the best that anybody

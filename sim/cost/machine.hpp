@@ -29,6 +29,7 @@ struct Machine {
   // Of the 16-bit peak, causal FLOPs counted once; of these, what heads narrower than 128 reach.
   double attention_forward = 0, attention_backward = 0;
   double narrow_forward = 0.85, narrow_backward = 0.85;
+  core::Bytes attention_workspace{};  // of a library that the executor asks; 0: rates are of any
   int multiprocessors = 1;         // enabled ones: the width of a wave
   core::BytesPerSecond memory{};   // achieved, not nominal
   core::Seconds launch{};          // gap between two kernels of a replayed graph

@@ -7,23 +7,13 @@
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
+#include "sim/cost/launches.hpp"
 
 namespace exec::cuda {
 namespace {
 
 constexpr std::size_t kAlignment = 16;  // of what a library reads in one access
-// Calls that a backward pass may be divided into. Within 32 MiB cuDNN 9.14 took 32 calls and
-// 1.59 ms for GPT-2 124M's on an H100, own kernels 0.79, cuDNN in one call 0.66. Sixteen calls of
-// two layers of gpt-oss took 13.1 ms on an H200, own kernels 10.9.
-constexpr std::int64_t kMostBackwardCalls = 8;
-
 core::Bytes size_of(std::size_t n) { return core::Bytes(static_cast<std::int64_t>(n)); }
-
-std::int64_t largest_divisor(std::int64_t of, std::int64_t at_most) {
-  std::int64_t d = std::min(of, at_most);
-  while (of % d != 0) --d;
-  return d;
-}
 
 // Heads of keys of one sample.
 std::int64_t units(const AttentionPart& p) { return p.samples * p.kv_heads; }
@@ -32,11 +22,11 @@ std::int64_t units(const AttentionPart& p) { return p.samples * p.kv_heads; }
 AttentionPart part_of(const AttentionPart& whole, std::int64_t at_most) {
   AttentionPart part = whole;
   if (at_most >= whole.kv_heads) {
-    part.samples = largest_divisor(whole.samples, at_most / whole.kv_heads);
+    part.samples = cost::largest_divisor(whole.samples, at_most / whole.kv_heads);
     return part;
   }
   part.samples = 1;
-  part.kv_heads = largest_divisor(whole.kv_heads, at_most);
+  part.kv_heads = cost::largest_divisor(whole.kv_heads, at_most);
   part.heads = whole.heads / whole.kv_heads * part.kv_heads;
   return part;
 }
@@ -112,7 +102,7 @@ AttentionChoice::Chosen AttentionChoice::choose(const Case& c) const {
                                                static_cast<double>(c.workspace) /
                                                static_cast<double>(p.workspace));
     part = part_of(c.whole, std::clamp<std::int64_t>(fit, 1, units(part) - 1));
-    if (c.whole.backward && units(c.whole) > kMostBackwardCalls * units(part))
+    if (c.whole.backward && units(c.whole) > cost::kMostBackwardCalls * units(part))
       return {part, fmt::format("it would take {} calls within the workspace of {}",
                                 units(c.whole) / units(part),
                                 core::to_text(size_of(c.workspace)))};

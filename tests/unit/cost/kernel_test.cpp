@@ -65,9 +65,33 @@ TEST_CASE("attention halves the square and grows into its rate with the sequence
   // forward and 0.026 backward.
   const double peak = round_machine().peak[static_cast<std::size_t>(DType::f32)].value();
   for (const bool forward : {true, false})
-    CHECK(attention_time({core::Flops{1e12}, 256, 256, forward, true}, DType::bf16, core::Bytes{0},
-                         round_machine()).value() ==
+    CHECK(attention_time({.flops = core::Flops{1e12}, .seq_len = 256, .head_dim = 256,
+                          .forward = forward, .on_vectors = true},
+                         DType::bf16, core::Bytes{0}, round_machine()).value() ==
           Approx(0.5e12 / (peak * (forward ? 0.044 : 0.026))));
+}
+
+TEST_CASE("attention without a mask computes the whole square, in whole tiles of 128") {
+  const auto pass = [](std::int64_t tokens, bool causal) {
+    return attention_time({.flops = core::Flops{1e12}, .seq_len = tokens, .head_dim = 128,
+                           .causal = causal}, DType::bf16, core::Bytes{0}, round_machine()).value();
+  };
+  CHECK(pass(256, false) == Approx(1e12 / 50e12));
+  CHECK(pass(192, false) == Approx(1e12 / 50e12 * 256 / 192));
+  CHECK(pass(256, true) == Approx(0.5e12 / 50e12 * 2));  // tiles on the diagonal are half in vain
+}
+
+TEST_CASE("this executor's own attention on tensor cores has rates of its own") {
+  const auto pass = [](std::int64_t head_dim, bool forward) {
+    return attention_time({.flops = core::Flops{1e12}, .seq_len = 256, .head_dim = head_dim,
+                           .forward = forward, .own = true},
+                          DType::bf16, core::Bytes{0}, round_machine()).value();
+  };
+  const double long_sequence = 0.5e12 / 100e12 * 2;  // half of it in vain at 256 tokens
+  CHECK(pass(128, true) == Approx(long_sequence / 0.28));
+  CHECK(pass(128, false) == Approx(long_sequence / 0.169));
+  CHECK(pass(64, true) == Approx(long_sequence / 0.28 / 0.92));
+  CHECK(pass(64, false) == Approx(long_sequence / 0.169 / 1.1));
 }
 
 TEST_CASE("an offloaded update goes through the host's memory, or over the GPU's bus") {

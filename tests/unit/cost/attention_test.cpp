@@ -1,0 +1,50 @@
+#include "sim/cost/launches.hpp"
+#include "tests/catch.hpp"
+#include "tests/unit/cost/action_fixture.hpp"
+
+using namespace cost;
+using cost_test::Fixture;
+using program::Action;
+using program::ActionKind;
+
+TEST_CASE("a softmax in one kernel needs whole groups of four heads") {
+  Fixture f;
+  models::Operator core;
+  core.kind = models::OpKind::attention;
+  core.rows = core.keys = 256;
+  core.head_dim = 64;
+  core.heads = 2;
+  f.rank.operators.push_back(core);
+  f.machine.score_passes = 10;
+  f.machine.unfused_passes = 30;
+  const Action pass = f.action(ActionKind::forward, 2, 0, 1);
+  // 2 heads x 2 samples are four; with 3 samples six. A third of the passes is forward.
+  const double scores = 2.0 * 256 * 256 * 2 / 1e12;  // bytes of one sample's scores, at 1 TB/s
+  const double products = f.seconds(pass, 3) - f.seconds(pass, 2);
+  CHECK(products > (3 * 30 - 2 * 10) / 3.0 * scores);
+}
+
+// 32 heads of queries on 8 of keys, 4096 tokens: 128 MiB for the queries of a head of keys.
+TEST_CASE("attention whose backward pass finds no room in the library's workspace is this tool's") {
+  Fixture f;
+  models::Operator core;
+  core.kind = models::OpKind::attention;
+  core.rows = core.keys = 4096;
+  core.head_dim = 128, core.heads = 32, core.kv_heads = 8;
+  core.flops_forward = core.flops_input_gradient = core::Flops(1e12);
+  CHECK(library_calls(core, 1, core::Bytes(256 << 20)) == 8);   // two at once need a little more
+  CHECK(library_calls(core, 2, core::Bytes(256 << 20)) == 0);   // it would be 16
+  CHECK(library_calls(core, 1, core::Bytes(1 << 30)) == 2);
+  CHECK(library_calls(core, 3, core::Bytes(2LL << 30)) == 3);
+  CHECK(library_calls(core, 1, core::Bytes(64 << 20)) == 0);    // no head of keys finds room
+  f.rank.operators.push_back(core);
+  const Action backward = f.action(ActionKind::input_gradient, 2, 0, 1);
+  const Action forward = f.action(ActionKind::forward, 2, 0, 1);
+  const double anywhere = f.seconds(backward, 1), library = f.seconds(forward, 1);
+  f.machine.attention_workspace = core::Bytes(256 << 20);
+  CHECK(f.seconds(backward, 1) == anywhere);
+  CHECK(f.seconds(backward, 2) > 5 * anywhere);  // 0.169 instead of 0.5
+  CHECK(f.seconds(forward, 2) == Approx(2 * library).epsilon(1e-3));
+  f.rank.operators[2].chunk_keys = 4096;         // a mask that no library is asked for
+  CHECK(f.seconds(forward, 1) > 1.5 * library);
+}
