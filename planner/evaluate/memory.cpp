@@ -5,6 +5,7 @@
 #include <functional>
 #include <numeric>
 #include <set>
+#include <span>
 
 #include "core/check.hpp"
 #include "core/parallel.hpp"
@@ -145,6 +146,10 @@ bool host_overflows(const hw_profiles::Node& node, std::int64_t gpus, core::Byte
   return of_rank * std::min<std::int64_t>(node.gpus_per_node, gpus) > *node.host_memory;
 }
 
+// Where addresses may be estimates, reserved is live on ranks that would be the fullest only if
+// their allocators held a tenth of their device in vain.
+static constexpr double kMostHeld = 1.1;
+
 std::optional<Memory> fitting_memory_of(const program::Program& program,
                                         const hw_profiles::Profile& profile, bool estimates,
                                         int threads) {
@@ -156,11 +161,20 @@ std::optional<Memory> fitting_memory_of(const program::Program& program,
   std::ranges::stable_sort(fullest_first, std::greater{},
                            [&](std::size_t i) { return terms[i].device; });
   std::atomic<bool> fits = true, estimated = false;
-  core::for_each_index(fullest_first.size(), threads, [&](std::size_t at) {
+  const auto share = [&](std::size_t i) {
+    const hw_profiles::Profile& own = tightest(program, program.classes[i], profile);
+    return static_cast<double>(terms[i].device.value()) /
+           static_cast<double>(own.gpu.usable.value());
+  };
+  double fullest = 0;                  // of its device, by addresses
+  const auto compute = [&](std::size_t i) {
     if (!fits) return;
-    const std::size_t i = fullest_first[at];
     const program::RankClass& k = program.classes[i];
     const hw_profiles::Profile& own = tightest(program, k, profile);
+    if (share(i) * kMostHeld < fullest) {
+      estimated = true;
+      return;
+    }
     if (terms[i].device <= own.gpu.usable) {
       program::ReplayOptions options = options_for(program, k, own);
       options.enough = options.capacity;
@@ -170,7 +184,14 @@ std::optional<Memory> fitting_memory_of(const program::Program& program,
       terms[i] = terms_of(program, k, own, replay);
     }
     if (terms[i].device > own.gpu.usable) fits = false;
-  });
+  };
+  std::span<const std::size_t> open = fullest_first;
+  if (estimates) {                     // the fullest decides of which others it is computed
+    compute(open.front());
+    fullest = share(open.front());
+    open = open.subspan(1);
+  }
+  core::for_each_index(open.size(), threads, [&](std::size_t at) { compute(open[at]); });
   if (!fits) return std::nullopt;
   Memory memory = worst_of(program, profile, terms);
   memory.estimated = estimated;

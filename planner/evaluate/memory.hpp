@@ -22,7 +22,8 @@ Memory memory_of(const program::Program& program, const hw_profiles::Profile& pr
 
 // The same of a step that fits its devices and hosts, and nothing of one that does not: addresses
 // are computed until it has taken too much, of the fullest ranks first.
-// estimates: addresses may be estimates (program::ReplayOptions). threads: as core::for_each_index;
+// estimates: addresses may be estimates (program::ReplayOptions), and ranks that are not nearly the
+// fullest have none: their reserved is live. threads: as core::for_each_index;
 // the answer does not depend on them.
 std::optional<Memory> fitting_memory_of(const program::Program& program,
                                         const hw_profiles::Profile& profile,

@@ -52,6 +52,11 @@ void place_chunks(stage::Stage& stage, const Strategy& s) {
   stage.last = stage.chunks.back().last;
 }
 
+void without_ends(stage::Stage& stage) {
+  stage.first = stage.last = false;
+  for (stage::Chunk& chunk : stage.chunks) chunk.first = chunk.last = false;
+}
+
 // A part of a cut graph: one layer of its operators, on the model's input; the loss where the
 // result is made.
 void place_part(stage::Stage& stage, const models::ModelGraph& part) {
@@ -132,7 +137,7 @@ program::Mesh mesh_of(const Strategy& s) {
 }
 
 program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& s,
-                       const stage::Policy& policy, std::optional<int> alike) {
+                       const stage::Policy& policy, std::optional<LayerProbe> probe) {
   const std::optional<Recipe> recipe = resolve_recipe(job.recipe, job.precision);
   PLANNER_CHECK(recipe.has_value(), "unknown recipe");
   program::Program p;
@@ -150,7 +155,7 @@ program::Program lower(const models::ModelGraph& graph, const Job& job, const St
   stage::Stage stage;
   stage.policy = policy;
   stage.graph = &graph;
-  stage.alike = alike;
+  if (probe) stage.alike = probe->layer_template;
   stage.job = &job;
   stage.strategy = &s;
   stage.recipe = *recipe;
@@ -173,6 +178,7 @@ program::Program lower(const models::ModelGraph& graph, const Job& job, const St
       continue;
     }
     place_chunks(stage, s);
+    if (probe && !probe->ends) without_ends(stage);
     add_classes(p, stage, s);
   }
   if (p.mesh.separate_servers > 0) {

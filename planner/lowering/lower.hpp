@@ -22,12 +22,18 @@ namespace planner {
 // The ranks of a resolved strategy.
 program::Mesh mesh_of(const Strategy& strategy);
 
+// What is lowered to be measured: layers of one template alone, with the model's ends or, on one
+// rank, as if these were other ranks' (its messages go nowhere).
+struct LayerProbe {
+  int layer_template = 0;
+  bool ends = true;
+};
+
 // policy: stage::policy_of(job, framework), of the framework that the graph was made for.
-// alike: the template of all layers (a probe's); none: as the graph says.
 // REQUIRES: strategy_problems is empty; the strategy is resolved. The graph must be built with
 // graph_options().
 program::Program lower(const models::ModelGraph& graph, const Job& job, const Strategy& strategy,
-                       const stage::Policy& policy, std::optional<int> alike = std::nullopt);
+                       const stage::Policy& policy, std::optional<LayerProbe> probe = {});
 
 // A strategy as it is run: resolved, and as a Program.
 struct LoweredStrategy {

@@ -141,7 +141,7 @@ StageCosts costs_of_kinds(const Question& q, const models::ModelGraph& graph, co
   std::vector<std::int64_t> forward;
   for (std::size_t kind = 0; kind < graph.templates.size(); ++kind) {
     const program::Program& p =
-        probes[kind].at(q, graph, s, micro_batch, 2, static_cast<int>(kind));
+        probes[kind].at(q, graph, s, micro_batch, 2, LayerProbe{static_cast<int>(kind)});
     StageCosts of = costs_of_probe(q, graph, p, micro_batch);
     layers.push_back(of.loads.layers.back());
     forward.push_back(of.forward.back());
@@ -159,12 +159,12 @@ std::int64_t hidden_beside(const Strategy& s) { return s.expert_overlap ? s.grad
 
 const program::Program& StageProbe::at(const Question& q, const models::ModelGraph& graph,
                                        const Strategy& s, std::int64_t micro_batch,
-                                       std::int64_t layers, std::optional<int> kind) {
+                                       std::int64_t layers, std::optional<LayerProbe> probe) {
   const Strategy one = probe_strategy(s, micro_batch, layers);
   if (program_ && rescale(*program_, one)) return *program_;
   Job job = q.job;
   job.global_batch = micro_batch * one.data * one.grad_accum;
-  return program_.emplace(lower(graph, job, one, {}, kind));  // of its layers alone
+  return program_.emplace(lower(graph, job, one, {}, probe));
 }
 
 StageCosts costs_of_pieces(const Question& q, const models::ModelGraph& graph,

@@ -8,6 +8,7 @@
 #include "models/graph.hpp"
 #include "planner/evaluate/closed_form/pieces.hpp"
 #include "planner/evaluate/evaluate.hpp"
+#include "planner/lowering/lower.hpp"
 #include "planner/search/stages.hpp"
 #include "planner/strategy/strategy.hpp"
 
@@ -35,11 +36,11 @@ struct StageCosts {
 // that Program rescaled. Reductions of gradients, which are not a layer's, come after the passes.
 class StageProbe {
  public:
-  // kind: of layer, that all layers are; empty: as the graph has them. The Program is valid until
-  // the next call. REQUIRES: each call but for micro_batch as the first.
+  // probe: as of lower(). The Program is valid until the next call. REQUIRES: each call but for
+  // micro_batch as the first.
   const program::Program& at(const Question& question, const models::ModelGraph& graph,
                              const Strategy& strategy, std::int64_t micro_batch,
-                             std::int64_t layers, std::optional<int> kind = std::nullopt);
+                             std::int64_t layers, std::optional<LayerProbe> probe = {});
 
  private:
   std::optional<program::Program> program_;

@@ -17,7 +17,12 @@ class StageSums {
     if (loads.repeat > 1) return;
     const auto count = static_cast<std::size_t>(loads.count());
     sums_.resize(count + 1);
-    for (std::size_t l = 0; l < count; ++l) sums_[l + 1] = plus(sums_[l], loads.layer(l));
+    const int* entries = loads.entries != nullptr ? loads.entries->data() : nullptr;
+    const StageLoad* layers = loads.layers.data();
+    StageLoad* sum = sums_.data();
+    for (std::size_t l = 0; l < count; ++l)
+      sum[l + 1] = plus(sum[l], layers[entries != nullptr ? static_cast<std::size_t>(entries[l])
+                                                          : l]);
   }
 
   // Layers [first, last) as stage r of p.

@@ -210,8 +210,13 @@ const StrategyKey* find_strategy_key(std::string_view name) {
 
 // Asked for every structure of a search.
 bool same(KeyShapes shapes, const Strategy& a, const Strategy& b) {
+  return (shapes < KeyShapes::stage || a.stages == b.stages) && same_but_stages(shapes, a, b);
+}
+
+bool same_but_stages(KeyShapes shapes, const Strategy& a, const Strategy& b) {
   static const std::vector<StrategyKey> keys = [] {
     std::vector<StrategyKey> all = make_keys();
+    std::erase_if(all, [](const StrategyKey& key) { return key.numbers == &Strategy::stages; });
     std::ranges::stable_sort(all, {}, &StrategyKey::shapes);
     return all;
   }();

@@ -51,8 +51,10 @@ struct StrategyKey {
 // In the order of the design's table, which is the order in the plan file.
 std::span<const StrategyKey> strategy_keys();
 const StrategyKey* find_strategy_key(std::string_view name);
-// Whether two strategies agree in all keys that shape this, or what comes before it.
+// Whether two strategies agree in all keys that shape this, or what comes before it; in all of them
+// but `stages`.
 bool same(KeyShapes shapes, const Strategy& a, const Strategy& b);
+bool same_but_stages(KeyShapes shapes, const Strategy& a, const Strategy& b);
 std::vector<std::string_view> strategy_key_names();
 
 // What papers and launchers call a key or one of its values; data, in strategy_keys.cpp.

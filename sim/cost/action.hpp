@@ -33,8 +33,12 @@ class ActionCost {
   // Of a transfer's duration what is not the wire's: a server's fold of what it was sent.
   core::Picoseconds beside_wire(const program::Action& action, const program::Call& call) const;
 
+  // Elements of a collective, of a message, in this call.
+  std::int64_t transferred(const program::Action& action, const program::Call& call) const;
   // What a collective over n elements takes, of a transfer that need not be the class's.
   core::Seconds collective_of(const program::Transfer& transfer, std::int64_t n) const;
+  // Whether rows are copied beside the collective: tensor ranks share key heads.
+  static bool joins_heads(const program::Action& action) { return action.arg_count == 3; }
   core::Seconds heads_time(const program::Action& action, const program::Call& call) const;
   // The type in which an operator's kernel computes: that of its first argument (x or dy), but for
   // products in 8 bits. The head's, whose input or output are logits, stay in 16.
@@ -51,8 +55,14 @@ class ActionCost {
     core::Picoseconds time{};
   };
   BlockWait block_wait(const program::Block& block, const program::Call& call) const;
+  // The same where it is known what those actions take.
+  BlockWait block_wait(const program::Block& block, core::Picoseconds taken) const;
+  // Whether an action's time is the compute stream's, and is not that of a message.
+  static bool is_computing(const program::Action& action);
   // Of a block's weight gradients, what adding them up in f32 beside takes.
   core::Picoseconds wide_time(const program::Block& block) const;
+
+  const program::RankClass& rank_class() const { return *class_; }
 
   // Whether the duration is the wire's: collective, send, push and their counterparts.
   static bool is_transfer(program::ActionKind kind);

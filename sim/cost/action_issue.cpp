@@ -34,20 +34,29 @@ core::Seconds ActionCost::issue_time(const Action& action) const {
 
 ActionCost::BlockWait ActionCost::block_wait(const program::Block& block, const Call& call) const {
   if (!machine_->host_ahead) return {};
+  core::Picoseconds taken{};
+  for (std::uint32_t i = block.first; i < block.last; ++i)
+    if (const Action& a = class_->actions[i]; is_computing(a)) taken += (*this)(a, call);
+  return block_wait(block, taken);
+}
+
+bool ActionCost::is_computing(const Action& action) {
+  return action.stream == program::Stream::compute && action.kind != ActionKind::receive &&
+         action.kind != ActionKind::send;
+}
+
+ActionCost::BlockWait ActionCost::block_wait(const program::Block& block,
+                                             core::Picoseconds taken) const {
+  if (!machine_->host_ahead) return {};
   core::Seconds issue{};
-  std::int64_t taken = 0;
   BlockWait wait;
   for (std::uint32_t i = block.first; i < block.last; ++i) {
-    const Action& a = class_->actions[i];
-    issue += issue_time(a);
-    if (is_operator(a.kind)) wait.action = i;
-    if (a.stream == program::Stream::compute && a.kind != ActionKind::receive &&
-        a.kind != ActionKind::send)
-      taken += (*this)(a, call).value();
+    issue += issue_time(class_->actions[i]);
+    if (is_operator(class_->actions[i].kind)) wait.action = i;
   }
   if (wait.action == program::kNone) return {};
-  const std::int64_t host = core::to_picoseconds(issue + machine_->block_host).value();
-  wait.time = core::Picoseconds(std::max<std::int64_t>(0, host - taken));
+  const core::Picoseconds host = core::to_picoseconds(issue + machine_->block_host);
+  wait.time = std::max(core::Picoseconds{}, host - taken);
   return wait;
 }
 

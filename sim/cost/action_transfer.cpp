@@ -35,19 +35,23 @@ core::Seconds ActionCost::transfer_time(const Action& action, const Call& call) 
   if (action.kind != ActionKind::collective && action.kind != ActionKind::send &&
       action.kind != ActionKind::receive)
     return server_time(action, call);
-  const program::Transfer& transfer = class_->transfers[action.op];
-  // {buffer} or {shard, full}: the last argument is the full vector.
+  return collective_of(class_->transfers[action.op], transferred(action, call)) +
+         heads_time(action, call);
+}
+
+// {buffer} or {shard, full}: the last argument is the full vector.
+std::int64_t ActionCost::transferred(const Action& action, const Call& call) const {
   const int full = action.arg_count - 1;
-  std::int64_t n = program::resolve(*class_, view(action, full), call, part_).elements;
-  if (scales_with_samples(transfer.what, buffer(action, full).term) &&
-      samples_ != program_->samples)
-    n = n / program_->samples * samples_;
-  return collective_of(transfer, n) + heads_time(action, call);
+  const std::int64_t n = program::resolve(*class_, view(action, full), call, part_).elements;
+  const bool scales = samples_ != program_->samples &&
+                      scales_with_samples(class_->transfers[action.op].what,
+                                          buffer(action, full).term);
+  return scales ? n / program_->samples * samples_ : n;
 }
 
 // Where tensor ranks share key heads, rows are copied from one buffer to another.
 core::Seconds ActionCost::heads_time(const Action& action, const Call& call) const {
-  if (action.arg_count != 3) return {};
+  if (!joins_heads(action)) return {};
   core::Bytes moved{};
   for (const int i : {0, 1})
     moved += core::bytes_of(program::resolve(*class_, view(action, i), call, part_).elements,

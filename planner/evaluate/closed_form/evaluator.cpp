@@ -83,8 +83,8 @@ std::int64_t Evaluator::counted(const Strategy& s) const {
 }
 
 // Pieces that differ in the checkpoint alone are of one graph, and so are the units of a stage.
-bool Evaluator::same_stages(const Strategy& s) const {
-  return current_ != nullptr && same(KeyShapes::stage, s, strategy_) &&
+bool Evaluator::same_forms(const Strategy& s) const {
+  return current_ != nullptr && same_but_stages(KeyShapes::stage, s, strategy_) &&
          splits_backward(s.schedule) == splits_backward(strategy_.schedule) &&
          counted(s) == counted(strategy_) &&
          (s.schedule == strategy_.schedule ||
@@ -92,7 +92,7 @@ bool Evaluator::same_stages(const Strategy& s) const {
 }
 
 bool Evaluator::take(const Strategy& s, Pieces& pieces) {
-  const bool stages = same_stages(s);
+  const bool forms = same_forms(s), stages = forms && s.stages == strategy_.stages;
   const bool routines = stages && s.checkpoint == strategy_.checkpoint &&
                         s.recompute_modules == strategy_.recompute_modules &&
                         s.checkpoint_every == strategy_.checkpoint_every &&
@@ -112,13 +112,17 @@ bool Evaluator::take(const Strategy& s, Pieces& pieces) {
       current_ = nullptr;              // nothing to share with the next structure
       return false;
     }
-    make_places();
+    if (!forms) {
+      forms_.clear();
+      shared_.forget();
+      make_places();
+    }
     make_roles();
   }
-  for (Role& role : roles_) role.form.record_passes(shared_);
+  for (Role& role : roles_) role.form->record_passes(shared_);
   if (stages) return true;
   const bool tight =
-      std::ranges::all_of(roles_, [](const Role& role) { return role.form.is_tight(); });
+      std::ranges::all_of(roles_, [](const Role& role) { return role.form->is_tight(); });
   if (!tight) current_ = nullptr;      // nothing to share with the next structure
   return tight;
 }
@@ -201,20 +205,33 @@ std::vector<stage::ChunkShape> Evaluator::chunks_of(std::size_t rank) const {
   return chunks;
 }
 
+const Evaluator::Formed& Evaluator::form_of(std::size_t rank) {
+  std::vector<stage::ChunkShape> chunks = chunks_of(rank);
+  const std::int64_t versions = 1 + schedule_of(strategy_, static_cast<int>(rank), 1).delay;
+  for (const Formed& known : forms_)
+    if (known.versions == versions && known.chunks == chunks) return known;
+  Formed& formed = forms_.emplace_back();
+  formed.form =
+      std::make_unique<StageForm>(structure_, *current_, rows_, chunks, shared_, versions);
+  formed.chunks = std::move(chunks);
+  formed.versions = versions;
+  const program::Mesh mesh = mesh_of(strategy_);
+  for (std::size_t i = 0; i < machines_.size(); ++i)
+    formed.beside[i] = overhead_bytes(mesh, formed.form->groups(), profile_of(i)).value();
+  return formed;
+}
+
 void Evaluator::make_roles() {
   roles_.clear();
-  roles_.reserve(by_rank() ? static_cast<std::size_t>(strategy_.pipeline) : 3);  // they are large
-  shared_.forget();
   const std::vector<std::int64_t>& stages = strategy_.stages;
   const auto p = static_cast<std::size_t>(strategy_.pipeline);
-  const program::Mesh mesh = mesh_of(strategy_);
   const auto add = [&](std::size_t rank) {
     const int stage = static_cast<int>(rank);
-    const std::int64_t delay = schedule_of(strategy_, stage, 1).delay;
-    roles_.emplace_back(structure_, *current_, rows_, chunks_of(rank), shared_, 1 + delay, stage);
-    Role& role = roles_.back();
-    for (std::size_t i = 0; i < machines_.size(); ++i)
-      role.beside[i] = overhead_bytes(mesh, role.form.groups(), profile_of(i)).value();
+    const Formed& formed = form_of(rank);
+    Role& role = roles_.emplace_back();
+    role.form = formed.form.get();
+    role.stage = stage;
+    role.beside = formed.beside;
     role.column = column_of_stage(stage);
     role.beside[kWhole] = role.beside[role.column];
   };
@@ -246,7 +263,7 @@ void Evaluator::make_roles() {
     if (rank == 1 || own || (split && (rank + 2 == p || differ(rank, rank + 1)))) {
       add(rank);
       roles_.back().times = apart ? 0 : rank == 1 ? middle_layers_ : 0;
-      roles_.back().parts = apart ? 1 : roles_.back().form.layers();
+      roles_.back().parts = apart ? 1 : roles_.back().form->layers();
     }
     if (apart) ++roles_.back().times;
   }
@@ -269,7 +286,7 @@ const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
   const bool lands = receives_ahead(strategy_);
   const bool interleaved = interleaves(strategy_.schedule);
   for (std::size_t r = 0; r < roles_.size(); ++r) {
-    const StageForm& form = roles_[r].form;
+    const StageForm& form = *roles_[r].form;
     RoleFigures& of = at.roles[r];
     if (interleaved)
       of.peak = form.interleaved_peak(forms, schedule_of(strategy_, roles_[r].stage, grad_accum),
@@ -329,7 +346,7 @@ Messages Evaluator::messages(std::size_t machine, const MessageTime& time) const
 
 core::Bytes Evaluator::host_bytes() const {
   std::int64_t most = 0;
-  for (const Role& role : roles_) most = std::max(most, role.form.host_bytes());
+  for (const Role& role : roles_) most = std::max(most, role.form->host_bytes());
   return core::Bytes(most);
 }
 
@@ -342,7 +359,7 @@ const std::vector<Figures>& Evaluator::at(std::int64_t micro_batch, std::int64_t
       receives_ahead(strategy_) + releases_late(strategy_);
   const bool interleaved = interleaves(strategy_.schedule);
   for (std::size_t r = 0; r < roles_.size(); ++r) {
-    const StageForm& form = roles_[r].form;
+    const StageForm& form = *roles_[r].form;
     const RoleFigures& of = known.roles[r];
     const std::int64_t peak =
         interleaved ? of.peak

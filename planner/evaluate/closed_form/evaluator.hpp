@@ -9,6 +9,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -58,11 +59,7 @@ class Evaluator {
   static constexpr std::size_t kColumns = kMachines + 1, kWhole = kMachines;
   // A pipeline rank that stands for others: first, second (the fullest of the middle), last.
   struct Role {
-    Role(const Structure& structure, const Pieces& pieces, const KindRows& rows,
-         std::vector<stage::ChunkShape> chunks, StageForm::Shared& shared, std::int64_t versions,
-         int rank)
-        : form(structure, pieces, rows, std::move(chunks), shared, versions), stage(rank) {}
-    StageForm form;
+    StageForm* form = nullptr;         // one of forms_
     int stage = 0;
     // In what all ranks take it counts times / parts: the layers that it stands for, or ranks.
     std::int64_t times = 1, parts = 1;
@@ -86,7 +83,8 @@ class Evaluator {
   bool covers(const Strategy& s) const;
   std::optional<Pieces>& pieces(const Strategy& s, const models::ModelGraph& graph);
   bool take(const Strategy& s, Pieces& pieces);
-  bool same_stages(const Strategy& s) const;
+  // Whether the forms of the stages before serve these, where their layers are the same.
+  bool same_forms(const Strategy& s) const;
   // k, where every_k k means that one layer in k is computed again (stage::Policy::one_in_k):
   // what a rank takes follows which of its layers are. Else 1.
   std::int64_t counted(const Strategy& s) const;
@@ -165,6 +163,15 @@ class Evaluator {
   };
   std::int64_t middle_layers_ = 0;
   std::vector<Run> runs_;
+  // Of stages that differ in their layers alone, those of the divisions before, too.
+  struct Formed {
+    std::vector<stage::ChunkShape> chunks;
+    std::int64_t versions = 1;
+    std::unique_ptr<StageForm> form;
+    std::array<std::int64_t, kColumns> beside{};  // as Role's
+  };
+  const Formed& form_of(std::size_t rank);
+  std::vector<Formed> forms_;
   std::vector<Role> roles_;
   std::vector<AtMicroBatch> known_;    // the first known_count_; the others lend their storage
   std::size_t known_count_ = 0;

@@ -17,13 +17,13 @@ std::int64_t period_of(const StageTime& t) { return t.period(); }
 std::int64_t Evaluator::of_run(const AtMicroBatch& known, std::size_t i, std::size_t run,
                                Part part) const {
   if (by_rank()) return part(known.roles[1 + run].time[i]);
-  return part(known.roles[1].time[i]) * runs_[run].layers / roles_[1].form.layers();
+  return part(known.roles[1].time[i]) * runs_[run].layers / roles_[1].form->layers();
 }
 
 std::int64_t Evaluator::of_middle(const AtMicroBatch& known, std::size_t i, Part part) const {
   if (runs_.empty()) return 0;
   if (!by_rank())
-    return part(known.roles[1].time[i]) * middle_layers_ / roles_[1].form.layers();
+    return part(known.roles[1].time[i]) * middle_layers_ / roles_[1].form->layers();
   std::int64_t all = 0;
   for (std::size_t run = 0; run < runs_.size(); ++run)
     all += runs_[run].ranks * of_run(known, i, run, part);

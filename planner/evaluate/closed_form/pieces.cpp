@@ -12,6 +12,7 @@
 #include "sim/cost/action.hpp"
 #include "sim/cost/kernel.hpp"
 #include "sim/cost/link.hpp"
+#include "sim/cost/remembered_cost.hpp"
 
 namespace planner::closed_form {
 namespace {
@@ -55,23 +56,30 @@ Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
 
 // Of layers of one kind, at one sample.
 program::Program probe(const models::ModelGraph& graph, const Job& job, const Strategy& shape,
-                       std::size_t kind) {
+                       std::size_t kind, bool ends) {
   constexpr std::int64_t samples = 1;
   const Strategy s = probe_strategy(shape, samples);
   Job one = job;
   one.global_batch = samples * s.grad_accum * s.data;
   // Of pieces that no framework's state touches.
-  return lower(graph, one, s, {}, static_cast<int>(kind));
+  return lower(graph, one, s, {}, LayerProbe{static_cast<int>(kind), ends});
 }
 
-// The routine's calls that compute, in order; casts of weights are the stage's affair.
-std::vector<Call> computing_calls(const RankClass& k, const program::Routine& routine) {
+// The routine's calls that compute, in order; casts of weights are the stage's affair, and so are
+// messages. Of layers alone, where the probe has no ends.
+std::vector<Call> computing_calls(const RankClass& k, const program::Routine& routine, bool ends) {
   std::vector<Call> calls;
   for (const Call& call : routine) {
     const std::string_view name = k.blocks[call.block].name;
-    if (name != "materialise" && name != "await" && name != "release") calls.push_back(call);
+    const bool is_stage = name == "materialise" || name == "await" || name == "release";
+    if (ends ? !is_stage : name.starts_with("layer.")) calls.push_back(call);
   }
   return calls;
+}
+
+// Whether the first layer's backward pass differs from the others': nothing before it trains.
+bool stops_at_first(const models::ModelGraph& graph) {
+  return std::ranges::none_of(graph.prologue.parameters, &models::Parameter::trainable);
 }
 
 // A residual layer whose backward pass does not read its output.
@@ -145,7 +153,8 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
   p.ring_ = shape.context_method == ContextMethod::ring;
   const auto quantization = quantization_from_name(job.quantization).value_or(Quantization::none);
   for (std::size_t kind = 0; kind < graph.templates.size(); ++kind) {
-    std::optional<Probe> probe = probe_of(graph, job, shape, kind);
+    const bool ends = kind == 0 || stops_at_first(graph);
+    std::optional<Probe> probe = probe_of(graph, job, shape, kind, ends);
     if (!probe) return std::nullopt;
     p.probes_.push_back(std::move(*probe));
     p.layers.push_back(elements_of(graph.templates[kind], quantization));
@@ -159,18 +168,23 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
 }
 
 std::optional<Pieces::Probe> Pieces::probe_of(const models::ModelGraph& graph, const Job& job,
-                                              const Strategy& shape, std::size_t kind) {
+                                              const Strategy& shape, std::size_t kind,
+                                              bool ends) {
   Probe p;
-  p.program = probe(graph, job, shape, kind);
-  if (!read_calls(shape, p) || !read_changes(shape, p)) return std::nullopt;
+  p.program = probe(graph, job, shape, kind, ends);
+  if (!read_calls(shape, ends, p) || !read_changes(shape, p)) return std::nullopt;
   return p;
 }
 
-bool Pieces::read_calls(const Strategy& shape, Probe& p) {
+bool Pieces::read_calls(const Strategy& shape, bool ends, Probe& p) {
   const RankClass& k = p.program.classes.front();
-  const std::vector<Call> forward = computing_calls(k, k.forward);
-  std::vector<Call> backward = computing_calls(k, k.backward);
+  std::vector<Call> forward = computing_calls(k, k.forward, ends);
+  std::vector<Call> backward = computing_calls(k, k.backward, ends);
   const Call none{program::kNone, 0, 0};
+  if (!ends) {                         // stand where the ends would
+    forward.insert(forward.begin(), none);
+    backward.insert(backward.begin(), none);
+  }
   const bool split = splits_backward(shape.schedule);
   const bool keeps = split || drops_within_layers(shape.checkpoint);
   const std::size_t passes = keeps ? 3 : 5;  // epilogue, recomputations, layers
@@ -288,6 +302,7 @@ void Pieces::add_kernels(const cost::Machine& machine, std::int64_t b, std::size
   const Probe& p = probes_[kind];
   const RankClass& k = p.program.classes.front();
   const cost::ActionCost cost(p.program, k, machine, b);
+  cost::RememberedCost remembered(cost);
   for (std::size_t i = 0; i < kPieces; ++i) {
     if (p.calls[i].block == program::kNone) continue;
     const std::size_t slot = slot_of(static_cast<Piece>(i), kind);
@@ -298,12 +313,16 @@ void Pieces::add_kernels(const cost::Machine& machine, std::int64_t b, std::size
       kernels.whole[slot] = kernels.divided[slot] = time.kernels + time.transfers;
       continue;
     }
+    core::Picoseconds computing{};
     for (std::uint32_t a = block.first; a < block.last; ++a) {
-      const ActionKind action = k.actions[a].kind;
-      const std::int64_t took = cost(k.actions[a], p.calls[i]).value();
-      (cost::ActionCost::is_transfer(action) ? time.transfers : time.kernels) += took;
+      const program::Action& action = k.actions[a];
+      if (action.kind == ActionKind::alloc || action.kind == ActionKind::free) continue;
+      const core::Picoseconds took = remembered(action, p.calls[i]);
+      const bool transfers = cost::ActionCost::is_transfer(action.kind);
+      (transfers ? time.transfers : time.kernels) += took.value();
+      if (cost::ActionCost::is_computing(action)) computing += took;
     }
-    time.kernels += cost.block_wait(block, p.calls[i]).time.value();
+    time.kernels += cost.block_wait(block, computing).time.value();
     time.wide = cost.wide_time(block).value();
     kernels.whole[slot] = time.kernels + time.transfers;
     kernels.divided[slot] = kernels.whole[slot] - time.wide;

@@ -102,8 +102,8 @@ class Pieces {
   };
 
   static std::optional<Probe> probe_of(const models::ModelGraph& graph, const Job& job,
-                                       const Strategy& shape, std::size_t kind);
-  static bool read_calls(const Strategy& shape, Probe& probe);  // false: not as expected
+                                       const Strategy& shape, std::size_t kind, bool ends);
+  static bool read_calls(const Strategy& shape, bool ends, Probe& probe);  // false: not as expected
   static bool read_changes(const Strategy& shape, Probe& probe);  // false: not by the sample
   Forms build(std::int64_t micro_batch) const;
   void add_kernels(const cost::Machine& machine, std::int64_t micro_batch, std::size_t kind,

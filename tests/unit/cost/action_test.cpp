@@ -278,23 +278,6 @@ TEST_CASE("a compiler makes one kernel of a norm, as a fused norm is") {
   CHECK(compiled.norm_traffic == compiled.elementwise_traffic);
 }
 
-TEST_CASE("a softmax in one kernel needs whole groups of four heads") {
-  Fixture f;
-  models::Operator core;
-  core.kind = models::OpKind::attention;
-  core.rows = core.keys = 256;
-  core.head_dim = 64;
-  core.heads = 2;
-  f.rank.operators.push_back(core);
-  f.machine.score_passes = 10;
-  f.machine.unfused_passes = 30;
-  const Action pass = f.action(ActionKind::forward, 2, 0, 1);
-  // 2 heads x 2 samples are four; with 3 samples six. A third of the passes is forward.
-  const double scores = 2.0 * 256 * 256 * 2 / 1e12;  // bytes of one sample's scores, at 1 TB/s
-  const double products = f.seconds(pass, 3) - f.seconds(pass, 2);
-  CHECK(products > (3 * 30 - 2 * 10) / 3.0 * scores);
-}
-
 TEST_CASE("gradients that a kernel of its own adds up cost their bytes on every rank") {
   Fixture f;
   f.rank.operators[0].parameter_elements = 1024 * 512;
@@ -319,7 +302,7 @@ TEST_CASE("a host that runs ahead makes a block as long as its issue, and no lon
   const program::Block block{"", 0, 2};
   const auto wait = [&] {
     const ActionCost cost(f.program, f.rank, f.machine);
-    return cost.block_wait(block, {});
+    return cost.block_wait(block, program::Call{});
   };
   CHECK(wait().action == 1);                     // the last operator lasts longer
   CHECK(core::to_seconds(wait().time).value() == Approx(130e-6 - 2 * alone).epsilon(1e-6));
@@ -343,7 +326,7 @@ TEST_CASE("a collective over activations is issued once, and waits for each rank
   f.rank.actions = {product, sum};
   const auto wait = [&] {
     const ActionCost cost(f.program, f.rank, f.machine);
-    return core::to_seconds(cost.block_wait({"", 0, 2}, {}).time).value();
+    return core::to_seconds(cost.block_wait({"", 0, 2}, program::Call{}).time).value();
   };
   const double device = f.seconds(product) + f.seconds(sum);
   CHECK(wait() == Approx(100e-6 - device).epsilon(1e-6));
