@@ -267,13 +267,14 @@ void Interpreter::optimizer(const Action& a, const Call& call,
   const auto kind = spec.kind;
   const std::int64_t number = update_number(call);
   const Hyper hyper = training_.at(step_of_update(number));
-  const std::size_t first_slot = spec.has_master ? 3 : 2;
+  const bool has_master = spec.has_master && (a.flags & program::kMasterAlone) == 0;
+  const std::size_t first_slot = has_master ? 3 : 2;
   const std::size_t past_slots = args.size() - (program::reads_norm(a) ? 1 : 0);
   const auto update = [&](std::int64_t at, std::int64_t n, bool decays) {
     host::Parameters p;
     p.weight = view(args[0]).at(at);
     p.gradient = view(args[1]).at(at);
-    if (spec.has_master) p.master = view(args[2]).at(at);
+    if (has_master) p.master = view(args[2]).at(at);
     p.n = n;
     p.decays = decays;
     if ((a.flags & program::kClips) != 0)

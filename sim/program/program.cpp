@@ -60,13 +60,15 @@ int Program::part_of(int rank) const {
 ResolvedRange resolve(const RankClass& k, const View& v, const Call& call, int part) {
   const std::size_t at = static_cast<std::size_t>(layer_index(v, call));
   const auto layer = static_cast<std::size_t>(call.layer + v.layer_shift);
+  // Arguments that are left out have no buffer.
+  const std::int64_t base = v.buffer == kNone ? 0 : k.buffers[v.buffer].base;
   switch (v.range) {
     case Range::whole:
       return {0, k.buffers[v.buffer].instance_elements(static_cast<int>(at))};
     case Range::fixed:
       return {v.offset, v.elements};
     case Range::layer_parameters:
-      return {k.layer_offset[layer] + v.offset, v.elements};
+      return {k.layer_offset[layer] + v.offset - base, v.elements};
     case Range::frozen_layer_parameters:
       return {k.frozen_layer_offset[layer] + v.offset, v.elements};
     default:
@@ -77,13 +79,13 @@ ResolvedRange resolve(const RankClass& k, const View& v, const Call& call, int p
   const std::int64_t own = std::min(s.shard_elements, s.elements - begin);
   switch (v.range) {
     case Range::span:
-      return {s.offset, s.elements};
+      return {s.offset - base, s.elements};
     case Range::span_chunk:
-      return {s.offset + begin, own};
+      return {s.offset + begin - base, own};
     case Range::unit_chunk:
       return {begin, own};
     case Range::span_shard:
-      return {s.shard_offset, own};
+      return {s.shard_offset - base, own};
     default:
       return {s.scale_offset, (s.shard_elements + kQuantisationBlock - 1) / kQuantisationBlock};
   }

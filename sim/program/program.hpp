@@ -95,6 +95,7 @@ enum ActionFlag : std::uint8_t {
   kSkipFirstMicroBatch = 2,    // not issued when the call's micro-batch is 0
   kClips = 4,                  // an optimizer's last argument is the square of the gradients' norm
   kScales = 8,                 // or the state of the loss scale, which counts with the norm
+  kMasterAlone = 16,           // an optimizer's first argument is the master copy: no other follows
 };
 
 // Which layer instance of a buffer or event: a stated one, or the call's (layer, unit or span).
@@ -137,6 +138,8 @@ struct Buffer {
   int slots = 1;                       // instances by micro-batch: micro_batch / share % slots
   // Micro-batches in turn that have one instance: versions of weights have a step's.
   std::int64_t share = 1;
+  // Of a buffer that holds the end of a flat space: the element of that space that is its first.
+  std::int64_t base = 0;
   bool persistent = false;  // allocated before the step, in declaration order; never freed
   bool host = false;        // offloaded: persistent, in host memory, no part of the device's terms
   std::int64_t instance_elements(int layer) const {
