@@ -76,6 +76,7 @@ std::string what_lacks(std::string_view tensor, const models::ModelSpec& model) 
   const bool gated = models::any_kind(
       model, [](const models::LayerView& kind) { return models::is_gated(kind.variants.ffn); });
   if (tensor == "dispatch" && !experts) return "experts, to which rows travel";
+  if (tensor == "params" && !models::is_transformer(model.family)) return "layers of a transformer";
   if (tensor == "activation_input" && !experts && !gated) return "gated feed-forward layers";
   return "";
 }

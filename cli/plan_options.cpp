@@ -147,7 +147,7 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.text("--fp8-scaling", p.fp8_scaling, "NAME",
                "of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8");
   options.text("--fp8-tensors", p.fp8_tensors, "LIST",
-               "also in 8 or 12 bits: dispatch, activation_input, attention_output");
+               "also in 8 or 12 bits: params, dispatch, activation_input, attention_output");
   options.text("--optimizer", p.optimizer, "NAME", "adamw, adam, sgd, ...");
   options.text("--lora-rank", p.lora_rank, "R",
                "rank of LoRA adapters; 0 (default) trains all weights");

@@ -234,6 +234,9 @@ struct Framework {
   std::optional<int> world_groups;
   std::optional<bool> model_group;
   std::optional<bool> frozen_f8;         // frozen weights of layers that 8-bit products read
+  // Orders (by rows, by columns) in which it stores the codes of weights that it can gather in 8
+  // bits. Absent: it gathers them in the recipe's types.
+  std::optional<int> f8_weight_orders;
   // The buffer of gradients has the type in which they are reduced. Absent: the recipe's.
   std::optional<bool> gradients_as_reduced;
   // The host issues a layer's pass while the device computes what it issued before: the pass lasts

@@ -26,14 +26,17 @@ void StageLowering::describe_chunks() {
     describe(question, {c.first, c.last, c.end - c.begin, c.begin}, scripts_.emplace_back());
 }
 
-// Indices of units. A layer's experts are a unit of their own where they differ between ranks.
+// Indices of units. A layer's experts are a unit of their own where they differ between ranks, and
+// so are weights that are read in 8 bits.
 std::vector<int> StageLowering::indices(const stage::Units& units, int layer) const {
   std::vector<int> list;
   for (const UnitKind kind : units) {
     if (kind == UnitKind::layer) {
-      const int experts = stage_.layers + layer;  // of a mixture; other layers' are empty
-      if (divides_experts_ && layout_.units[static_cast<std::size_t>(experts)].elements > 0)
-        list.push_back(experts);
+      // Experts are those of a mixture: other layers' are empty.
+      for (int group = unit_groups_ - 1; group > 0; --group)
+        if (const int unit = group * stage_.layers + layer;
+            layout_.units[static_cast<std::size_t>(unit)].elements > 0)
+          list.push_back(unit);
       list.push_back(layer);
       continue;
     }
@@ -42,7 +45,7 @@ std::vector<int> StageLowering::indices(const stage::Units& units, int layer) co
       return u.layer < 0 && u.name == kNames[stage::index(kind)];
     };
     const auto is_beside = [&](const Unit& u) {
-      return u.beside >= stage_.layers &&
+      return u.layer < 0 && u.beside >= 0 &&
              is_asked(layout_.units[static_cast<std::size_t>(u.beside)]);
     };
     for (const bool experts : {true, false})

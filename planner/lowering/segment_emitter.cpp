@@ -108,16 +108,16 @@ View SegmentEmitter::tensor_view(TensorIndex t) const {
   return kind_ == SegmentKind::layer ? layer_view(buffers_[root]) : constant_view(buffers_[root]);
 }
 
-// The unit's copy in a call of its layer, which counts the layers' experts behind the layers.
+// The unit's copy in a call of its layer, which counts further groups of units behind the layers.
 View SegmentEmitter::unit_view(std::uint16_t buffer, const ParameterPlace& at) const {
   if (kind_ != SegmentKind::layer) return constant_view(buffer, at.unit);
-  return layer_view(buffer, at.apart ? stage_.layers : 0);
+  return layer_view(buffer, at.unit_shift);
 }
 
 View SegmentEmitter::flat_view(std::uint16_t buffer, const ParameterPlace& at,
                                std::int64_t elements) const {
   View view = constant_view(buffer);
-  if (at.apart) view.layer_shift = static_cast<std::int16_t>(stage_.layers);
+  view.layer_shift = static_cast<std::int16_t>(at.unit_shift);
   const bool layer = kind_ == SegmentKind::layer;
   return ranged(view, layer ? program::Range::layer_parameters : program::Range::fixed, at.offset,
                 elements);
@@ -129,8 +129,9 @@ View SegmentEmitter::weight_view(models::ParameterIndex p) const {
   if (at.quantised) return decoded_view(p);
   if (!at.trained) return frozen_view(at, n);
   if (stage_.materialises())
-    return ranged(unit_view(state_.unit_weights, at), program::Range::fixed, at.unit_offset, n);
-  return flat_view(state_.weights, at, n);
+    return ranged(unit_view(at.f8 ? state_.unit_f8 : state_.unit_weights, at),
+                  program::Range::fixed, at.unit_offset, n);
+  return flat_view(at.f8 ? state_.f8 : state_.weights, at, n);
 }
 
 View SegmentEmitter::frozen_view(const ParameterPlace& at, std::int64_t elements) const {

@@ -30,6 +30,7 @@ using stage::Unit;
 struct StateBuffers {
   std::uint16_t weights = program::kNone, frozen = program::kNone, gradients = program::kNone;
   std::uint16_t unit_weights = program::kNone, unit_gradients = program::kNone;
+  std::uint16_t f8 = program::kNone, unit_f8 = program::kNone;  // weights that are read in 8 bits
   std::uint16_t quantised = program::kNone;  // one instance per layer
   std::uint16_t unit_frozen = program::kNone, unit_quantised = program::kNone;  // gathered (ZeRO-3)
   // This rank's shards of offloaded parameters, on their way into the gathers.

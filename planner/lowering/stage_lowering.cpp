@@ -11,6 +11,9 @@ namespace planner::lowering {
 
 StageLowering::StageLowering(const Stage& stage, program::Schedule schedule)
     : stage_(stage), layout_(lay_out(stage_)), builder_(class_) {
+  PLANNER_CHECK(!stage.policy.weights_f8 ||
+                    stage::can_gather_f8(stage.recipe, *stage.strategy),
+                "weights in 8 bits alone have no update");
   class_.schedule = schedule;
   class_.stage = stage.index;
   class_.is_server = stage.serves;
@@ -287,14 +290,16 @@ void StageLowering::close_gradients(program::Routine& routine) {
   open_gradients_.clear();
 }
 
-// Unit u's gradients of this micro-batch are complete. One is open while it is reduced, a layer and
-// its experts together.
+// Unit u's gradients of this micro-batch are complete. One is open while it is reduced, those of a
+// layer together.
 void StageLowering::append_completed(program::Routine& routine, int unit, bool last_micro_batch) {
   if (!communicates()) return;
   if (stage_.sharded_gradients()) {
-    const auto is_beside = [&](int open) {
-      return layout_.units[static_cast<std::size_t>(open)].beside == unit;
+    const auto base_of = [&](int u) {
+      const int beside = layout_.units[static_cast<std::size_t>(u)].beside;
+      return beside < 0 ? u : beside;
     };
+    const auto is_beside = [&](int open) { return base_of(open) == base_of(unit); };
     if (!std::ranges::any_of(open_gradients_, is_beside)) close_gradients(routine);
     call(routine, partial_block(unit), unit);
     call(routine, reduce_block(holds_experts(unit)), unit);

@@ -31,6 +31,7 @@ class StageLowering {
 
   // units.cpp: materialised weights and unit gradients.
   void declare_units();
+  std::uint16_t declare_copies(program::Buffer like, const char* name, bool f8);
   void declare_gathered_frozen();
   void declare_offloaded_shards();
   // visit(buffer): each shard of offloaded parameters that `copies` has.
@@ -41,13 +42,14 @@ class StageLowering {
     if ((copies & kQuantisedCopy) != 0) visit(state_.shard_quantised);
   }
   Stream gather_stream() const { return overlaps() ? Stream::parameter : Stream::compute; }
-  enum Copied : int { kTrainedCopy = 1, kFrozenCopy = 2, kQuantisedCopy = 4 };
+  enum Copied : int { kTrainedCopy = 1, kFrozenCopy = 2, kQuantisedCopy = 4, kF8Copy = 8 };
   int copies_of(int unit) const;       // what kernels read of the unit that is not stored so
   void gather(View own, View copy, bool experts, bool last);
   View shard_on_device(View own, std::uint16_t shard);
   void copy(Stream stream, View from, View to, std::vector<program::Wait> waits = {},
             const program::EventRef* signal = nullptr);
   std::uint16_t materialise_block(int unit);
+  std::uint16_t gather_f8_block(bool experts);
   std::uint16_t await_block();
   std::uint16_t release_block(int unit);
   std::uint16_t open_gradient_block();
@@ -73,7 +75,7 @@ class StageLowering {
   bool reduces_tied_early() const;
   std::uint16_t join_tied_block();
   void build_norm(program::Routine& routine);
-  std::uint16_t update_block(bool experts);
+  std::uint16_t update_block(bool experts, bool f8);
   std::uint16_t close_staging_block();
   std::uint16_t partial_block(int unit);
   std::uint16_t join_block();
@@ -84,8 +86,8 @@ class StageLowering {
   void build_turns(program::Routine& routine, Stream stream);
   program::Transfer served(program::Traffic what, int turn) const;
   std::uint16_t server_step_block(Stream stream, int turn);
-  void emit_update(Stream stream, View gradient);
-  View weight_range() const;
+  void emit_update(Stream stream, View gradient, bool f8 = false);
+  View weight_range(bool f8 = false) const;
   View gradient_range() const;
   void build_begin();
   void build_end();
@@ -189,6 +191,7 @@ class StageLowering {
   ClassBuilder builder_;
   StateBuffers state_;
   const bool divides_experts_ = stage_.divides_experts();
+  const int unit_groups_ = stage_.unit_groups();
   std::vector<stage::ChunkScript> scripts_;  // of each chunk
   std::optional<SegmentEmitter> prologue_, epilogue_;
   std::vector<std::unique_ptr<SegmentEmitter>> templates_;

@@ -15,7 +15,8 @@ static std::int64_t frozen_parts(const Stage& stage) {
 static stage::StateSizes sizes_of(const StageLayout& layout, std::int64_t parts) {
   stage::StateSizes sizes;
   for (const Unit& u : layout.units) sizes.add_unit(u.sizes(), parts);
-  for (const program::Span& s : layout.spans) sizes.add_span(s.shard_elements);
+  for (std::size_t s = 0; s < layout.spans.size(); ++s)
+    sizes.add_span(layout.spans[s].shard_elements, layout.in_f8(static_cast<int>(s)));
   return sizes;
 }
 
@@ -71,9 +72,12 @@ void StageLowering::declare(const stage::StateBuffer& of) {
     b.slots = static_cast<int>(s.delay) + 1;
     b.share = s.micro_batches;
   }
+  if (of.kind == StateKind::weights_f8)
+    b.base = stage_.sharded_weights() ? layout_.f8_shard_offset : layout_.f8_offset;
   const std::uint16_t at = builder_.buffer(std::move(b));
   switch (of.kind) {
     case StateKind::weights: state_.weights = at; break;
+    case StateKind::weights_f8: state_.f8 = at; break;
     case StateKind::frozen: state_.frozen = at; break;
     case StateKind::quantised: state_.quantised = at; break;
     case StateKind::gradients: state_.gradients = at; break;
@@ -87,6 +91,7 @@ void StageLowering::declare(const stage::StateBuffer& of) {
     case StateKind::host_weights: host_weights_ = at; break;
     case StateKind::host_gradients: host_gradients_ = at; break;
     // Held, and read by no action.
+    case StateKind::other_order:
     case StateKind::frozen_ends:
     case StateKind::others_constants:
     case StateKind::stand_ins:

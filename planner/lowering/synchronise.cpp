@@ -63,10 +63,11 @@ void StageLowering::declare_synchronisation() {
   if (stage_.servers()) pulled_ = builder_.event("pulled", count);
 }
 
-View StageLowering::weight_range() const {
+View StageLowering::weight_range(bool f8) const {
   if (serves_beside())
     return ranged(constant_view(class_.server_weights_buffer), Range::span_shard);
-  const View w = constant_view(state_.weights);
+  const bool codes = f8 && state_.f8 != program::kNone;
+  const View w = constant_view(codes ? state_.f8 : state_.weights);
   if (stage_.apart || stage_.sharded_weights()) return ranged(w, Range::span_shard);
   return ranged(w, stage_.parts() > 1 ? Range::span_chunk : Range::span);
 }
@@ -164,11 +165,12 @@ std::uint16_t StageLowering::unit_reduce_block(bool experts) {
 }
 
 // An offloaded optimizer's host is sent the gradients, and the weights where it has no master copy,
-// and sends the new weights back.
-void StageLowering::emit_update(Stream stream, View gradient) {
+// and sends the new weights back. Weights that are stored in 8 bits are cast from the master copy.
+void StageLowering::emit_update(Stream stream, View gradient, bool f8) {
   const auto shard = [](std::uint16_t b) { return ranged(constant_view(b), Range::span_shard); };
   const bool apart = stage_.offloads_optimizer() && !stage_.offloads_params();
-  View weights = weight_range();
+  const bool casts = f8 && state_.f8 != program::kNone;
+  View weights = casts ? shard(master_) : weight_range(f8);
   if (apart) {
     copy(stream, gradient, shard(host_gradients_));
     gradient = shard(host_gradients_);
@@ -180,18 +182,22 @@ void StageLowering::emit_update(Stream stream, View gradient) {
     builder_.emit({.kind = ActionKind::cast, .stream = stream,
                    .args = {previous_micro_batch(weights), weights}});
   Emit e{.kind = ActionKind::optimizer, .stream = stream, .args = {weights, gradient}};
-  if (master_ != program::kNone) e.args.push_back(shard(master_));
+  if (casts) e.flags = program::kMasterAlone;
+  if (master_ != program::kNone && !casts) e.args.push_back(shard(master_));
   for (std::uint16_t b : slot_buffers_) e.args.push_back(shard(b));
   for (std::uint16_t b : scale_buffers_)
     e.args.push_back(ranged(constant_view(b), Range::span_scales));
   if (class_.scale_buffer != program::kNone) {
     e.args.push_back(constant_view(class_.scale_buffer));
-    e.flags = program::kScales;
+    e.flags |= program::kScales;
   } else if (norm_ != program::kNone) {
     e.args.push_back(constant_view(norm_));
-    e.flags = program::kClips;
+    e.flags |= program::kClips;
   }
   builder_.emit(e);
+  if (casts)
+    builder_.emit(
+        {.kind = ActionKind::cast, .stream = stream, .args = {weights, weight_range(f8)}});
   if (apart) copy(stream, weights, weight_range());
 }
 
@@ -275,20 +281,26 @@ void StageLowering::build_norm(program::Routine& routine) {
   call(routine, builder_.end());
 }
 
-std::uint16_t StageLowering::update_block(bool experts) {
-  builder_.begin(experts ? "update_experts" : "update");
+std::uint16_t StageLowering::update_block(bool experts, bool f8) {
+  std::string name = experts ? "update_experts" : "update";
+  if (f8) name += "_f8";
+  const auto [at, fresh] = blocks_.try_emplace(name, program::kNone);
+  if (!fresh) return at->second;
+  builder_.begin(name);
   if (update_copies_ != program::kNone) builder_.alloc(layer_view(update_copies_));
-  emit_update(Stream::compute, gradient_range());
+  emit_update(Stream::compute, gradient_range(), f8);
   if (regathers(experts)) {
     const EventRef updated = layer_event(updated_), done = layer_event(regathered_);
     builder_.fence(Stream::compute, {}, &updated);
+    const View own = weight_range(f8);
     const Transfer t = over(shard_group(experts), Collective::all_gather,
-                            program::Algorithm::ring, Traffic::parameters, stage_.recipe.weight);
+                            program::Algorithm::ring, Traffic::parameters,
+                            class_.buffers[own.buffer].type);
     builder_.emit({.kind = ActionKind::collective, .stream = Stream::parameter,
-                   .args = {weight_range(), ranged(constant_view(state_.weights), Range::span)},
+                   .args = {own, ranged(own, Range::span)},
                    .op = builder_.transfer(t), .waits = {{updated, false}}, .signal = &done});
   }
-  return builder_.end();
+  return at->second = builder_.end();
 }
 
 std::uint16_t StageLowering::close_staging_block() {
@@ -361,9 +373,9 @@ void StageLowering::build_end() {
   if (layout_.tied_span >= 0 && (stage_.first || stage_.last))
     call(end, reduces_tied_early() ? join_tied_block() : tied_block(), layout_.tied_span);
   build_norm(end);
-  const std::uint16_t update = update_block(false);
-  const std::uint16_t experts = divides_experts_ ? update_block(true) : program::kNone;
-  for_spans([&](int s) { return holds_experts(s) ? experts : update; });
+  update_block(false, false);
+  if (divides_experts_) update_block(true, false);
+  for_spans([&](int s) { return update_block(holds_experts(s), layout_.in_f8(s)); });
   if (update_copies_ != program::kNone) {
     builder_.begin("free_update_copies");
     builder_.free(layer_view(update_copies_));

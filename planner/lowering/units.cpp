@@ -14,9 +14,8 @@ void StageLowering::declare_units() {
   b.extent = count;
   for (const Unit& u : layout_.units) b.elements.push_back(u.elements);
   if (stage_.materialises() && layout_.trained_elements > 0 && !stage_.apart) {
-    b.name = "unit.weights";
-    b.type = stage_.recipe.compute;
-    state_.unit_weights = builder_.buffer(b);
+    state_.unit_weights = declare_copies(b, "unit.weights", false);
+    if (stage_.policy.weights_f8) state_.unit_f8 = declare_copies(b, "unit.weights.f8", true);
   }
   if (stage_.sharded_weights()) declare_gathered_frozen();
   if (stage_.offloads_params()) declare_offloaded_shards();
@@ -29,6 +28,15 @@ void StageLowering::declare_units() {
     b.type = stage_.recipe.gradient;
     state_.unit_gradients = builder_.buffer(b);
   }
+}
+
+// Of the units that kernels read in 8 bits, or of the others.
+std::uint16_t StageLowering::declare_copies(program::Buffer like, const char* name, bool f8) {
+  like.name = name;
+  like.type = stage::read_type(stage_.recipe, f8);
+  for (std::size_t u = 0; u < layout_.units.size(); ++u)
+    if (layout_.units[u].f8 != f8) like.elements[u] = 0;
+  return builder_.buffer(std::move(like));
 }
 
 // ZeRO-3: frozen parameters are gathered like trained ones, codes as they are.
@@ -77,7 +85,8 @@ void StageLowering::declare_offloaded_shards() {
 int StageLowering::copies_of(int unit) const {
   const Unit& u = layout_.units[static_cast<std::size_t>(unit)];
   int copies = 0;
-  if (state_.unit_weights != program::kNone && u.elements > 0) copies |= kTrainedCopy;
+  if (state_.unit_weights != program::kNone && u.elements > 0)
+    copies |= u.f8 ? kF8Copy : kTrainedCopy;
   if (state_.unit_frozen != program::kNone && u.frozen_elements > 0) copies |= kFrozenCopy;
   if (state_.unit_quantised != program::kNone && u.quantised_bytes > 0) copies |= kQuantisedCopy;
   return copies;
@@ -127,6 +136,7 @@ std::uint16_t StageLowering::materialise_block(int unit) {
   const std::pair key{kind, experts};
   const auto [at, fresh] = materialise_blocks_.try_emplace(key, program::kNone);
   if (!fresh) return at->second;
+  if (u.f8) return at->second = gather_f8_block(experts);
   const View copy = layer_view(state_.unit_weights);
   builder_.begin("materialise");
   if ((copies & kTrainedCopy) != 0) builder_.alloc(copy);
@@ -164,6 +174,24 @@ std::uint16_t StageLowering::materialise_block(int unit) {
   return at->second = builder_.end();
 }
 
+// The shard's codes, or those that it is cast to here.
+std::uint16_t StageLowering::gather_f8_block(bool experts) {
+  const View copy = layer_view(state_.unit_f8);
+  const bool stored = state_.f8 != program::kNone;
+  View own = ranged(constant_view(stored ? state_.f8 : state_.weights), Range::span_shard);
+  builder_.begin("materialise");
+  builder_.alloc(copy);
+  if (!stored) {
+    const View chunk = ranged(copy, Range::unit_chunk);
+    builder_.emit({.kind = ActionKind::cast, .args = {own, chunk}});
+    own = chunk;
+  }
+  const program::EventRef may = single_event(may_gather_);
+  builder_.fence(Stream::compute, {}, &may);
+  gather(own, copy, experts, true);
+  return builder_.end();
+}
+
 std::uint16_t StageLowering::await_block() {
   const auto [at, fresh] = blocks_.try_emplace("await", program::kNone);
   if (!fresh || !stage_.sharded_weights()) return at->second;
@@ -178,6 +206,7 @@ std::uint16_t StageLowering::release_block(int unit) {
   if (!fresh) return at->second;
   builder_.begin("release");
   if ((copies & kTrainedCopy) != 0) builder_.free(layer_view(state_.unit_weights));
+  if ((copies & kF8Copy) != 0) builder_.free(layer_view(state_.unit_f8));
   if ((copies & kFrozenCopy) != 0) builder_.free(layer_view(state_.unit_frozen));
   if ((copies & kQuantisedCopy) != 0) builder_.free(layer_view(state_.unit_quantised));
   if (stage_.offloads_params())

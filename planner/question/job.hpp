@@ -78,9 +78,10 @@ inline constexpr std::array<std::string_view, 5> kFp8Scalings{"tensorwise", "del
                                                               "blockwise", "mxfp8"};
 // dispatch: rows and gradients on their way to experts. activation_input: what activations of
 // feed-forwards read, kept for the backward pass in 8 bits. attention_output: what the attention
-// core makes, kept in 12 bits (E5M6) [deepseekv3] 3.3.3.
-inline constexpr std::array<std::string_view, 3> kFp8Tensors{"dispatch", "activation_input",
-                                                             "attention_output"};
+// core makes, kept in 12 bits (E5M6) [deepseekv3] 3.3.3. params: weights of layers' products are
+// gathered over data ranks as 8-bit codes (planner/stage/f8_weights.hpp).
+inline constexpr std::array<std::string_view, 4> kFp8Tensors{"dispatch", "activation_input",
+                                                             "attention_output", "params"};
 
 inline constexpr double kMostImbalance = 64;  // of Job::expert_imbalance
 inline constexpr double kMostClip = 1e9;      // of Job::clip

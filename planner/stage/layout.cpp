@@ -4,6 +4,7 @@
 
 #include "core/check.hpp"
 #include "planner/stage/buckets.hpp"
+#include "planner/stage/f8_weights.hpp"
 #include "planner/stage/prologue.hpp"
 
 namespace planner::stage {
@@ -20,7 +21,7 @@ class Layouter {
   StageLayout run() {
     const auto layers = static_cast<std::size_t>(stage_.layers);
     const bool experts = stage_.divides_experts();
-    layout_.units.resize(experts ? 2 * layers : layers);
+    layout_.units.resize(layers * static_cast<std::size_t>(stage_.unit_groups()));
     layout_.layer_offset.resize(layout_.units.size());
     layout_.frozen_layer_offset.resize(layers);
     layout_.templates.resize(graph_.templates.size());
@@ -31,7 +32,11 @@ class Layouter {
     for (int l = stage_.layers - 1; l >= 0; --l) place_layer(l);
     if (stage_.first) place_prologue();
     if (stage_.last && experts) place_final_experts();
-    for (int l = stage_.layers - 1; l >= 0 && experts; --l) place_experts(l);
+    for (int l = stage_.layers - 1; l >= 0 && experts; --l) place_group(l, true, false);
+    layout_.f8_offset = trained_;
+    for (const bool of_experts : {false, true})
+      for (int l = stage_.layers - 1; l >= 0; --l)
+        if (stage_.policy.weights_f8 && (experts || !of_experts)) place_group(l, of_experts, true);
     layout_.trained_elements = trained_;
     layout_.frozen_elements = frozen_;
     divide();
@@ -46,6 +51,13 @@ class Layouter {
   }
 
   const Segment& layer_segment(int l) const { return graph_.templates[stage_.template_of(l)]; }
+
+  // By parameter of a local layer.
+  std::vector<bool> read_in_f8_of(int l) const {
+    const Segment& segment = layer_segment(l);
+    if (!stage_.policy.weights_f8) return std::vector<bool>(segment.parameters.size(), false);
+    return read_in_f8(segment);
+  }
 
   // Indices of a segment's parameters in flat order: those whose gradients are summed over the
   // tensor ranks first, so that they are one range; within each kind in gradient-ready order.
@@ -143,9 +155,10 @@ class Layouter {
     layout_.frozen_layer_offset[at] = frozen_;
     std::vector<ParameterPlace>& places = layout_.templates[stage_.template_of(l)];
     places.assign(segment.parameters.size(), {});
+    const std::vector<bool> f8 = read_in_f8_of(l);
     for (const std::size_t i : flat_order(segment)) {
       const Parameter& p = segment.parameters[i];
-      if (lies_apart(p)) continue;
+      if (lies_apart(p) || f8[i]) continue;
       if (is_quantised(stage_.quantization, p.trainable, p.shape)) {
         places[i] = {.trained = false, .quantised = true, .unit = l,
                      .offset = unit.quantised_bytes};
@@ -164,20 +177,26 @@ class Layouter {
     unit.frozen_elements = frozen_ - unit.frozen_offset;
   }
 
-  void place_experts(int l) {
+  // A layer's experts that differ from rank to rank, or what is read in 8 bits, of these or of the
+  // others.
+  void place_group(int l, bool experts, bool in_f8) {
     const Segment& segment = layer_segment(l);
-    const int index = stage_.layers + l;
+    const int shift = stage_.unit_shift(experts, in_f8);
+    const int index = shift + l;
     const auto at = static_cast<std::size_t>(index);
     Unit& unit = layout_.units[at];
-    unit = {.name = "experts", .offset = trained_, .frozen_offset = frozen_, .layer = l,
-            .expert_ways = stage_.mesh.expert_data_ranks(), .beside = l};
+    unit = {.name = in_f8 ? "f8" : "experts", .offset = trained_, .frozen_offset = frozen_,
+            .layer = l, .expert_ways = experts ? stage_.mesh.expert_data_ranks() : 1,
+            .f8 = in_f8, .beside = l};
     layout_.layer_offset[at] = trained_;
     std::vector<ParameterPlace>& places = layout_.templates[stage_.template_of(l)];
+    const std::vector<bool> f8 = read_in_f8_of(l);
     for (const std::size_t i : flat_order(segment)) {
       const Parameter& p = segment.parameters[i];
-      if (!lies_apart(p)) continue;
+      if (lies_apart(p) != experts || f8[i] != in_f8) continue;
       places[i] = place(p, layer_path(l, p), index);
-      places[i].apart = true;
+      places[i].f8 = in_f8;
+      places[i].unit_shift = shift;
       places[i].offset -= unit.offset;
       places[i].unit_offset = places[i].offset;
     }
@@ -241,6 +260,7 @@ class Layouter {
     const auto tied_alone = stage_.tied_apart() ? tied_unit_ : -1;
     program::Span open{0, 0, 0, 0, 0};
     int ready = -1;
+    bool f8 = false;
     const auto close = [&] {
       if (open.elements > 0) layout_.spans.push_back(open), layout_.span_ready.push_back(ready);
       open = {open.offset + open.elements, 0, 0, 0, 0, open.expert_ways};
@@ -248,9 +268,10 @@ class Layouter {
     for (std::size_t i = 0; i < span_parameters_.size(); ++i) {
       const auto& p = layout_.parameters[span_parameters_[i]];
       const int unit = unit_of_[i];
-      const int ways = layout_.units[static_cast<std::size_t>(unit)].expert_ways;
-      if (unit == tied_alone || ways != open.expert_ways) close();
-      open.expert_ways = ways;
+      const Unit& of = layout_.units[static_cast<std::size_t>(unit)];
+      if (unit == tied_alone || of.expert_ways != open.expert_ways || of.f8 != f8) close();
+      open.expert_ways = of.expert_ways;
+      f8 = of.f8;
       open.elements += p.parameter.elements;
       ready = unit;
       const bool full = bucket_is_full(open.elements, stage_.recipe.gradient,
@@ -260,15 +281,22 @@ class Layouter {
     close();
   }
 
+  // Shards of what is read in 8 bits lie behind the others.
   void finish_spans() {
-    for (program::Span& s : layout_.spans) {
-      const int parts = stage_.parts(s.expert_ways);
-      s.shard_elements = shard_of(s.elements, parts);
-      s.shard_offset = layout_.shard_elements;
-      s.scale_offset = layout_.scale_elements;
-      layout_.shard_elements += s.shard_elements;
-      layout_.scale_elements += StateSizes::scales_of(s.shard_elements);
+    for (const bool f8 : {false, true}) {
+      if (f8) layout_.f8_shard_offset = layout_.shard_elements;
+      for (std::size_t s = 0; s < layout_.spans.size(); ++s)
+        if (layout_.in_f8(static_cast<int>(s)) == f8) finish(layout_.spans[s]);
     }
+  }
+
+  void finish(program::Span& s) {
+    const int parts = stage_.parts(s.expert_ways);
+    s.shard_elements = shard_of(s.elements, parts);
+    s.shard_offset = layout_.shard_elements;
+    s.scale_offset = layout_.scale_elements;
+    layout_.shard_elements += s.shard_elements;
+    layout_.scale_elements += StateSizes::scales_of(s.shard_elements);
   }
 
   const Stage& stage_;

@@ -5,7 +5,9 @@
 // Frozen parameters (LoRA) lie in a second flat space, the quantised ones of each layer in a third.
 // The flat space divides into spans: buckets of whole tensors [ddp], or one span per unit (layer)
 // under ZeRO-2 and 3. Experts that differ from rank to rank lie behind everything else, with units
-// and spans of their own: other ranks share them, as in Megatron-LM. Pure.
+// and spans of their own: other ranks share them, as in Megatron-LM. Weights that are read in 8
+// bits (f8_weights.hpp) lie behind these, again with units and spans of their own: those of layers,
+// then those of experts that differ. Pure.
 
 #include <algorithm>
 #include <optional>
@@ -98,6 +100,13 @@ struct Stage {
   int parts(int expert_ways) const { return std::max(1, parts() / expert_ways); }
   // Some of its layers have experts that are trained, and other data ranks hold others.
   bool divides_experts() const;
+  // Groups of units that each layer has one of: its own parameters, experts that differ from rank
+  // to rank, and the same of weights that are read in 8 bits.
+  int unit_groups() const { return (divides_experts() ? 2 : 1) * (policy.weights_f8 ? 2 : 1); }
+  // Whose unit of a local layer is so many layers behind the layer's own.
+  int unit_shift(bool experts, bool f8) const {
+    return layers * ((experts ? 1 : 0) + (f8 ? unit_groups() / 2 : 0));
+  }
   core::DType reduce_type() const { return stage::reduce_type(*job, recipe); }
 };
 
@@ -113,26 +122,28 @@ struct Unit {
   SegmentKind ready = SegmentKind::layer; // whose backward completes its gradient
   int layer = -1;                         // local layer of layer units
   int expert_ways = 1;                    // more: experts, divided over so many data ranks
-  int beside = -1;                        // of experts: the unit of what is used with them
+  bool f8 = false;                        // read in 8 bits
+  int beside = -1;                        // of experts and 8 bits: the unit that is used with them
   UnitSizes sizes() const {
     return {elements, frozen_elements, quantised_bytes, decoding_bytes, layer >= 0,
-            expert_ways > 1};
+            expert_ways > 1, f8};
   }
 };
 
 struct ParameterPlace {
   bool trained = true;
   bool quantised = false;              // offsets are bytes from the layer's start
-  bool apart = false;                  // among the layer's experts that differ from rank to rank
+  bool f8 = false;                     // read in 8 bits
   int unit = -1;                       // index into units
+  int unit_shift = 0;                  // of layers: how far behind the layer's own unit that is
   std::int64_t offset = 0;             // in its flat space; from the layer's start for layers
   std::int64_t unit_offset = 0;        // from the unit's start
 };
 
 struct StageLayout {
-  // Units: local layers 0..layers-1 first (unit index = local layer), then their experts where
-  // these differ from rank to rank (layers + local layer), then the others: "final" and what is
-  // beside it, "tied", "embeddings".
+  // Units: local layers 0..layers-1 first (unit index = local layer), then further groups of theirs
+  // (Stage::unit_shift + local layer), then the others: "final" and what is beside it, "tied",
+  // "embeddings".
   std::vector<Unit> units;
   std::vector<program::Span> spans;
   std::vector<int> span_ready;         // unit whose backward completes the span
@@ -144,6 +155,13 @@ struct StageLayout {
   std::vector<program::PlacedParameter> parameters;
   std::vector<program::QuantisedParameter> quantised;
   std::int64_t trained_elements = 0, frozen_elements = 0, shard_elements = 0, scale_elements = 0;
+  // Where weights that are read in 8 bits begin: in the flat space, among the shards of spans.
+  std::int64_t f8_offset = 0, f8_shard_offset = 0;
+  // Whether a span's weights are: those of a bucket all are, or none.
+  bool in_f8(int span) const {
+    const auto ready = static_cast<std::size_t>(span_ready[static_cast<std::size_t>(span)]);
+    return units[ready].f8;
+  }
 };
 
 StageLayout lay_out(const Stage& stage);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/stage/f8_weights.hpp"
+
 namespace planner::stage {
 
 bool waits_at_adapters(const Job& job, const hw_profiles::Framework& framework) {
@@ -20,6 +22,8 @@ Policy policy_of(const Job& job, const hw_profiles::Framework& framework) {
           .row_buffers = framework.row_buffers.value_or(0),
           .update_copies = framework.update_copies.value_or(false),
           .frozen_f8 = framework.frozen_f8.value_or(false) && job.precision == core::DType::f8,
+          .weights_f8 = gathers_f8(job),
+          .f8_orders = framework.f8_weight_orders.value_or(1),
           .dispatch_f8 = job.in_few_bits("dispatch"),
           .adapter_inputs = framework.adapter_inputs.value_or(false) && job.lora_rank > 0};
 }

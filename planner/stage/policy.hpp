@@ -42,6 +42,10 @@ struct Policy {
   bool update_copies = false;
   // Weights of layers that nothing trains are stored in 8 bits, which products read.
   bool frozen_f8 = false;
+  // Weights of layers' products are gathered as 8-bit codes (f8_weights.hpp). The framework stores
+  // whole codes in so many orders.
+  bool weights_f8 = false;
+  std::int64_t f8_orders = 1;
   // Rows, and gradients of rows, travel to their experts in 8 bits.
   bool dispatch_f8 = false;
   // Of adapters whose base is sharded, each layer's input is kept twice where it is kept.
@@ -65,6 +69,25 @@ inline bool gathers_updates(const Strategy& s) {
 // The type in which gradients travel between ranks.
 inline core::DType reduce_type(const Job& job, const Recipe& recipe) {
   return job.reduce_dtype.value_or(recipe.gradient);
+}
+
+// ---- weights in 8 bits
+// Codes that an update casts from the master copy are what is stored: in the recipe's 16 bits there
+// are none. Without a master copy the stored weights are cast where they are gathered.
+inline bool stores_f8(const Policy& policy, const Recipe& recipe) {
+  return policy.weights_f8 && recipe.has_master;
+}
+// Without a master copy only ZeRO-3 gathers codes: other ranks' updates need more than 8 bits.
+inline bool can_gather_f8(const Recipe& recipe, const Strategy& s) {
+  return recipe.has_master || shards_weights(s);
+}
+// The type in which kernels read weights, and in which ranks gather them before use.
+inline core::DType read_type(const Recipe& recipe, bool f8) {
+  return f8 ? core::DType::f8 : recipe.compute;
+}
+// Of updated weights, which are stored as they are gathered.
+inline core::DType stored_type(const Policy& policy, const Recipe& recipe, bool f8) {
+  return f8 && stores_f8(policy, recipe) ? core::DType::f8 : recipe.weight;
 }
 
 // ---- copies of weights

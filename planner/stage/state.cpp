@@ -16,7 +16,8 @@ std::int64_t State::bytes(bool host, std::int64_t versions) const {
 
 std::string name_of(const StateBuffer& b) {
   constexpr const char* kNames[] = {
-      "weights",         "frozen",           "frozen.ends",    "quantised",
+      "weights",         "weights.f8",       "weights.f8.other_order",
+      "frozen",          "frozen.ends",      "quantised",
       "quantised.scales", "stand_ins",       program::kWideGradients,
       "gradients.copies", "inputs.held",     "gradients",      "loss",
       "norm.squares",     "loss.scale",       "server.weights",   "optimizer.master",
@@ -39,8 +40,13 @@ State state_of(const StateQuestion& q) {
                        bool host = false) {
     if (elements > 0) state.add({kind, term, type, elements, host});
   };
-  const std::int64_t weights = shards_weights(s) || q.apart ? of.shard : of.trained;
-  add(StateKind::weights, Term::weights, r.weight, weights, params);
+  const bool shards = shards_weights(s) || q.apart;
+  const std::int64_t weights = shards ? of.shard : of.trained;
+  const std::int64_t codes = !stores_f8(q.policy, r) ? 0 : shards ? of.f8_shard : of.f8;
+  add(StateKind::weights, Term::weights, r.weight, weights - codes, params);
+  add(StateKind::weights_f8, Term::weights, core::DType::f8, codes);
+  if (!shards)
+    add(StateKind::other_order, Term::weights, core::DType::f8, (q.policy.f8_orders - 1) * codes);
   if (!q.apart) {
     // Where layers' are narrow, what those of the embeddings and the head have beyond them.
     const core::DType frozen = frozen_type(q.policy, r, s);
@@ -54,7 +60,8 @@ State state_of(const StateQuestion& q) {
   if (!q.training) return state;
   if (q.policy.stand_ins)
     add(StateKind::stand_ins, Term::gradients, r.compute,
-        stand_in_elements(of.largest_layer, of.largest_experts, of.largest_other, q.last));
+        stand_in_elements(of.largest_layer + of.largest_f8,
+                          of.largest_experts + of.largest_f8_experts, of.largest_other, q.last));
   if (!q.apart) {
     if (keeps_wide_gradients(q.policy, s))
       add(StateKind::wide_gradients, Term::gradients, core::DType::f32, of.trained);

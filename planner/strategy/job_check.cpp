@@ -18,6 +18,37 @@ std::string known_recipes() {
   return text;
 }
 
+// Weights that are gathered as 8-bit codes. Products read the codes by rows and by columns, so both
+// must share their scales: those of rows and of 32 neighbours do not. Megatron-LM casts to mxfp8
+// behind a gather in 16 bits (NVIDIA/Megatron-LM d98e8a6, core/distributed/
+// param_and_grad_buffer.py). Where no master copy is updated, the scale must be known before each
+// gather: torchao has that with one of a tensor alone (pytorch/ao 36027d8, torchao/float8/
+// config.py).
+void add_f8_weights(const Job& job, const Recipe& recipe, const hw_profiles::Framework& framework,
+                    core::Problems& problems) {
+  if (!job.in_few_bits("params")) return;
+  const auto need = [&](bool holds, std::string expected, std::string found, std::string fix) {
+    if (!holds)
+      problems.push_back({"--fp8-tensors", std::move(expected), std::move(found), std::move(fix)});
+  };
+  constexpr const char* kLeave = "leave params out of --fp8-tensors";
+  need(framework.f8_weight_orders.has_value(), "a framework that gathers weights in 8 bits",
+       fmt::format("params with framework {}", framework.id),
+       fmt::format("{}, or choose --framework megatron_core, fsdp2 or native", kLeave));
+  need(job.mode != Mode::inference && job.lora_rank == 0, "params where all weights train",
+       job.mode == Mode::inference ? "params with inference" : "params with --lora-rank",
+       fmt::format("{}: weights that do not change are not gathered after updates", kLeave));
+  const bool both_ways = job.fp8_scaling != "rowwise" && job.fp8_scaling != "mxfp8";
+  need(both_ways, "params with --fp8-scaling tensorwise, delayed or blockwise",
+       fmt::format("params with {}", job.fp8_scaling),
+       fmt::format("{}: with {} products read other codes by columns, cast from 16 bits", kLeave,
+                   job.fp8_scaling));
+  need(!both_ways || recipe.has_master || job.fp8_scaling == "tensorwise",
+       fmt::format("params with --fp8-scaling tensorwise in recipe {}", job.recipe),
+       fmt::format("params with {}", job.fp8_scaling),
+       "choose --fp8-scaling tensorwise, or a recipe with a master copy");
+}
+
 }  // namespace
 
 core::DType usual_precision(const hw_profiles::Profile& profile) {
@@ -84,6 +115,7 @@ core::Problems job_problems(const Job& job, const hw_profiles::Profile& profile)
        fmt::format("choose --attention {}", usual_attention(profile)));
   need(job.precision != core::DType::f8 || profile.gpu.peak_f8.has_value(), "--precision", computed,
        "fp8", fmt::format("choose {} or another GPU", usual));
+  add_f8_weights(job, *recipe, profile.framework, problems);
   need(quantization_from_name(job.quantization).has_value(), "--quantization",
        "none, int8, nf4, gptq or two_factor", quoted(job.quantization), "");
   need(job.quantization == "none" || job.lora_rank > 0 || job.mode == Mode::inference,

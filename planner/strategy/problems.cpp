@@ -11,6 +11,7 @@
 #include "planner/strategy/batch_norm_problems.hpp"
 #include "planner/strategy/context_problems.hpp"
 #include "planner/strategy/expert_problems.hpp"
+#include "planner/strategy/fp8_problems.hpp"
 #include "planner/strategy/graph_cut.hpp"
 #include "planner/strategy/memory_saving_problems.hpp"
 #include "planner/strategy/schedules.hpp"
@@ -43,6 +44,7 @@ class Rules {
     sequence();
     partial_gradients();
     add_expert_problems(spec_, job_, s_, failures_);
+    add_fp8_problems(spec_, job_, s_, failures_);
     // It takes longer than the others, and of keys the first one counts.
     if (!failures_.keys_alone() || problems_.empty()) add_split_problems(spec_, s_, failures_);
     add_share_problems(job_, s_, failures_);
@@ -252,8 +254,7 @@ class Rules {
     NEED(job_.mode != Mode::inference, "sharding", "none for inference",
          Phrase(name(s_.sharding)));
     NEED(s_.data_ranks() % s_.shard_group == 0, "shard_group",
-         "a divisor of data x context " + text(s_.data_ranks()),
-         text(s_.shard_group));
+         "a divisor of data x context " + text(s_.data_ranks()), text(s_.shard_group));
     NEED(!smaller || s_.sharding == Sharding::zero3, "shard_group",
          "data x context (" + text(s_.data_ranks()) + ") unless sharding=zero3",
          text(s_.shard_group));
@@ -292,8 +293,7 @@ class Rules {
   void checkpoint() {
     NEED(!drops_within_layers(s_.checkpoint) || spec_.heads > 0, "checkpoint",
          "none, every_k, first_k or memory_poor for a model without attention",
-         Phrase(name(s_.checkpoint)),
-         "use checkpoint=every_k");
+         Phrase(name(s_.checkpoint)), "use checkpoint=every_k");
     NEED(s_.checkpoint != Checkpoint::selective_op || !models::has_experts(spec_), "checkpoint",
          "another than selective_op for a mixture of experts", "selective_op");
     const auto of_feed_forward = [](const std::string& target) { return target.size() > 1; };

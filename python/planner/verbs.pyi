@@ -28,7 +28,8 @@ def plan(
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
-    fp8_tensors: Value = None,  # also in 8 or 12 bits: dispatch, activation_input, attention_output
+    # also in 8 or 12 bits: params, dispatch, activation_input, attention_output
+    fp8_tensors: Value = None,
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
@@ -87,7 +88,8 @@ def sweep(
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
-    fp8_tensors: Value = None,  # also in 8 or 12 bits: dispatch, activation_input, attention_output
+    # also in 8 or 12 bits: params, dispatch, activation_input, attention_output
+    fp8_tensors: Value = None,
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
@@ -148,7 +150,8 @@ def min_gpus(
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
-    fp8_tensors: Value = None,  # also in 8 or 12 bits: dispatch, activation_input, attention_output
+    # also in 8 or 12 bits: params, dispatch, activation_input, attention_output
+    fp8_tensors: Value = None,
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
@@ -209,7 +212,8 @@ def max_batch(
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
-    fp8_tensors: Value = None,  # also in 8 or 12 bits: dispatch, activation_input, attention_output
+    # also in 8 or 12 bits: params, dispatch, activation_input, attention_output
+    fp8_tensors: Value = None,
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
@@ -385,7 +389,8 @@ def import_(
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
-    fp8_tensors: Value = None,  # also in 8 or 12 bits: dispatch, activation_input, attention_output
+    # also in 8 or 12 bits: params, dispatch, activation_input, attention_output
+    fp8_tensors: Value = None,
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear
@@ -446,7 +451,8 @@ def explain(
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
     precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
-    fp8_tensors: Value = None,  # also in 8 or 12 bits: dispatch, activation_input, attention_output
+    # also in 8 or 12 bits: params, dispatch, activation_input, attention_output
+    fp8_tensors: Value = None,
     optimizer: Value = None,  # adamw, adam, sgd, ...
     lora_rank: Value = None,  # rank of LoRA adapters; 0 (default) trains all weights
     lora_targets: Value = None,  # matrices with adapters: q,k,v,o,gate,up,down, or all-linear

@@ -47,6 +47,7 @@ expect 2 'predicts no tokens' --model mlp-mnist --gpus 8 --mtp 1
 expect 2 'trains no modules' --model llama3-8b --gpus 8 --framework fsdp2 --mtp 1
 expect 2 'not all of the model' --model llama3-8b --gpus 8 --mode finetune --lora-rank 8 --mtp 1
 expect 2 'a mixture of experts' --model llama3-8b --gpus 8 --expert-imbalance 1.2
+expect 2 'a framework that gathers weights in 8 bits' --model llama3-8b --gpus 8 --gpu h100 --precision fp8 --fp8-tensors params --framework deepspeed
 expect 2 'gated feed-forward layers' --model gpt2-124m --gpus 8 --precision fp8 --fp8-tensors activation_input
 expect 2 'experts, to which rows travel' --model llama3-8b --gpus 8 --precision fp8 --fp8-tensors dispatch
 expect 2 'operators of the model: conv1.a' --model alexnet --gpus 8 --pin splits=dense=out

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "core/check.hpp"
 #include "planner/lowering/lower.hpp"
+#include "planner/stage/f8_weights.hpp"
 #include "planner/stage/prologue.hpp"
 #include "planner/lowering/rescale.hpp"
 #include "sim/cost/action.hpp"
@@ -113,31 +115,37 @@ bool is_summed(const models::ModelGraph& graph) {
 
 bool is_partial(const models::Parameter& p) { return p.trainable && p.tensor_partial; }
 
-// In the order of the flat space (stage/layout.cpp).
+// In the order of the flat space (stage/layout.cpp). use(parameter), or use(parameter, index).
 template <class Use>
 void each_parameter(const models::Segment& segment, Use&& use) {
   for (const bool first : {true, false})
     for (std::size_t i = segment.parameters.size(); i-- > 0;)
-      if (is_partial(segment.parameters[i]) == first) use(segment.parameters[i]);
+      if (const models::Parameter& p = segment.parameters[i]; is_partial(p) == first) {
+        if constexpr (std::is_invocable_v<Use, const models::Parameter&, std::size_t>)
+          use(p, i);
+        else
+          use(p);
+      }
 }
 
-LayerElements elements_of(const models::Segment& layer, Quantization quantization) {
+LayerElements elements_of(const models::Segment& layer, Quantization quantization, bool in_f8) {
   LayerElements of;
-  each_parameter(layer, [&](const models::Parameter& p) {
+  const std::vector<bool> f8 = stage::read_in_f8(layer);
+  each_parameter(layer, [&](const models::Parameter& p, std::size_t i) {
     of.exchanges |= p.expert_ways > 1;
     if (is_quantised(quantization, p.trainable, p.shape)) {
       of.quantised += quantised_bytes(quantization, p.shape).value();
       of.decoding += decoding_bytes(quantization, p.shape).value();
       return;
     }
-    if (p.trainable && p.data_ways > 1) {
-      of.experts += p.elements;
-      of.expert_parameters.push_back(p.elements);
+    if (!p.trainable) {
+      of.frozen += p.elements;
       return;
     }
-    if (is_partial(p)) of.partial += p.elements;
-    (p.trainable ? of.trained : of.frozen) += p.elements;
-    if (p.trainable) of.parameters.push_back(p.elements);
+    const std::size_t group = group_of(p.data_ways > 1, in_f8 && f8[i]);
+    if (group == 0 && is_partial(p)) of.partial += p.elements;
+    of.trained[group] += p.elements;
+    of.parameters[group].push_back(p.elements);
   });
   return of;
 }
@@ -157,7 +165,7 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
     std::optional<Probe> probe = probe_of(graph, job, shape, kind, ends);
     if (!probe) return std::nullopt;
     p.probes_.push_back(std::move(*probe));
-    p.layers.push_back(elements_of(graph.templates[kind], quantization));
+    p.layers.push_back(elements_of(graph.templates[kind], quantization, stage::gathers_f8(job)));
   }
   const std::int64_t elements = graph.boundary_elements(1);
   const auto recipe = resolve_recipe(job.recipe, job.precision);

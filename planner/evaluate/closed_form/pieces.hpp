@@ -51,16 +51,28 @@ struct Forms {
   std::vector<MessageTime> message;   // by machine
 };
 
-// Of a kind of layer, elements of its unit (stage/layout.hpp): gathered, cast and reduced together.
+// What of a layer's trained elements has a unit and spans of its own (stage::Stage::unit_groups):
+// experts that differ from rank to rank, what is read in 8 bits.
+struct UnitGroup { bool experts = false, f8 = false; };
+inline constexpr std::array<UnitGroup, 4> kUnitGroups{
+    {{false, false}, {true, false}, {false, true}, {true, true}}};
+inline constexpr std::size_t kExperts = 1, kF8 = 2, kF8Experts = 3;  // indices of these
+inline std::size_t group_of(bool experts, bool f8) {
+  return (f8 ? kF8 : 0) + (experts ? kExperts : 0);
+}
+template <class What>
+using ByGroup = std::array<What, kUnitGroups.size()>;
+
+// Of a kind of layer, elements of its units (stage/layout.hpp), each gathered, cast and reduced
+// together.
 struct LayerElements {
-  std::int64_t trained = 0;
-  std::int64_t experts = 0;            // trained too, where they differ from rank to rank: apart
+  ByGroup<std::int64_t> trained{};
   std::int64_t frozen = 0;             // in the compute type
   std::int64_t quantised = 0, decoding = 0;  // bytes of codes; of these, the constants
   std::int64_t partial = 0;            // trained, whose gradients are summed over tensor ranks
   bool exchanges = false;              // rows with expert ranks
-  // Of `trained` and of `experts`, the parameters in the order of the flat space.
-  std::vector<std::int64_t> parameters, expert_parameters;
+  ByGroup<std::vector<std::int64_t>> parameters;  // of `trained`, in the order of the flat space
+  std::int64_t experts() const { return trained[kExperts] + trained[kF8Experts]; }
 };
 // The same of the model's ends.
 struct EndElements {
@@ -68,7 +80,7 @@ struct EndElements {
   // In the compute type; prologue: with the tied table.
   std::int64_t frozen_prologue = 0, frozen_epilogue = 0, frozen_tied = 0;
   std::int64_t partial_final = 0, partial_embeddings = 0;
-  std::int64_t experts = 0;            // of the epilogue, as LayerElements::experts
+  std::int64_t experts = 0;            // of the epilogue: trained, differ from rank to rank
   bool exchanges = false;              // the same
 };
 

@@ -76,26 +76,28 @@ void StageForm::make_runs(Shared& shared) {
   }
 }
 
-void StageForm::add_trained(Unit& unit, std::int64_t n, bool experts) {
+void StageForm::add_trained(Unit& unit, std::int64_t n, UnitGroup group) {
   const Strategy& s = *s_->strategy;
   const Recipe& r = s_->recipe;
   if (n == 0) return;
   unit.trains = true;
   const core::DType wire = stage::reduce_type(*s_->job, r);
-  unit.weights += manner().copies ? bytes(n, r.compute) : 0;
+  const core::DType read = stage::read_type(r, group.f8);
+  const core::DType stored = stage::stored_type(s_->policy, r, group.f8);
+  unit.weights += manner().copies ? bytes(n, read) : 0;
   unit.gradient += manner().reduces ? bytes(n, r.gradient) : 0;
   unit.staging += staged_ && manner().reduces ? bytes(n, wire) : 0;
-  const std::int64_t k = parts(experts), shard = program::padded(n, k) / k;
-  const std::vector<cost::Place>& places = sharers(experts);
+  const std::int64_t k = parts(group.experts), shard = program::padded(n, k) / k;
+  const std::vector<cost::Place>& places = sharers(group.experts);
   for (std::size_t i = 0; i < s_->machines.size(); ++i) {
     const cost::Machine& m = *s_->machines[i];
     const bool gathers = stage::shards_weights(s);
     const std::int64_t cast_elements = gathers ? shard : n;
-    if (r.weight != r.compute)
-      unit.cast[i] += moving(bytes(cast_elements, r.weight) + bytes(cast_elements, r.compute), m);
+    if (manner().copies && stored != read)
+      unit.cast[i] += moving(bytes(cast_elements, stored) + bytes(cast_elements, read), m);
     if (gathers)
       unit.gather[i] += (*s_->transfers)(Collective::all_gather, Algorithm::ring, places[i], n,
-                                         r.compute, m);
+                                         read, m);
     std::int64_t reduce = 0;
     if (manner().reduces) {
       unit.open[i] += moving(bytes(n, r.gradient), m);
@@ -124,20 +126,20 @@ void StageForm::make_units(const Pieces& pieces) {
   head.elements = last_ ? ends.final : 0;
   tied.elements = first_ || last_ ? ends.tied : 0;
   embeddings.elements = first_ ? ends.embeddings : 0;
-  for (Unit* unit : {&head, &tied, &embeddings}) add_trained(*unit, unit->elements, false);
+  for (Unit* unit : {&head, &tied, &embeddings}) add_trained(*unit, unit->elements, {});
   final_experts_ = last_ ? ends.experts : 0;
   experts_ += final_experts_;
   exchanges_ |= last_ && ends.exchanges;
-  add_trained(head, final_experts_, true);
+  add_trained(head, final_experts_, {.experts = true});
   for (std::size_t kind = 0; kind < pieces.layers.size(); ++kind) {
     const LayerElements& of = pieces.layers[kind];
     Unit& layer = units_.of(UnitKind::layer, kind);
-    layer.elements = of.trained;
-    experts_of_[kind] = of.experts;
-    experts_ += of.experts * layers_of_[kind];
+    layer.elements = of.trained.front();
+    layer_elements_[kind] = of.trained;
+    experts_ += of.experts() * layers_of_[kind];
     exchanges_ |= of.exchanges && layers_of_[kind] > 0;
-    add_trained(layer, of.trained, false);
-    add_trained(layer, of.experts, true);
+    for (std::size_t g = 0; g < kUnitGroups.size(); ++g)
+      add_trained(layer, of.trained[g], kUnitGroups[g]);
     add_partial(layer, of.partial);
     add_frozen(layer, of.frozen, of.quantised);
   }
@@ -176,10 +178,12 @@ void StageForm::sum_state(const Pieces& pieces) {
   const std::int64_t divided = stage::shards_weights(s) ? parts() : 1;
   for (std::size_t kind = 0; kind < pieces.layers.size(); ++kind) {
     const LayerElements& of = pieces.layers[kind];
-    sizes_.add_unit({.elements = of.trained, .frozen = of.frozen, .quantised = of.quantised,
-                    .decoding = of.decoding},
-                   divided, layers_of_[kind]);
-    sizes_.add_unit({.elements = of.experts, .experts = true}, divided, layers_of_[kind]);
+    sizes_.add_unit({.frozen = of.frozen, .quantised = of.quantised, .decoding = of.decoding},
+                    divided, layers_of_[kind]);
+    for (std::size_t g = 0; g < kUnitGroups.size(); ++g)
+      sizes_.add_unit({.elements = of.trained[g], .experts = kUnitGroups[g].experts,
+                       .f8 = kUnitGroups[g].f8},
+                      divided, layers_of_[kind]);
   }
   const auto add = [&](const Unit& unit, std::int64_t frozen) {
     sizes_.add_unit({.elements = unit.elements, .frozen = frozen, .of_layer = false}, divided);
@@ -198,12 +202,13 @@ void StageForm::sum_state(const Pieces& pieces) {
     update_copies_ = bytes(sizes_.shard, s_->recipe.second_moment);
 }
 
-std::int64_t StageForm::update_time(std::int64_t n, std::int64_t parts, double rate,
+std::int64_t StageForm::update_time(std::int64_t n, std::int64_t parts, double rate, bool casts,
                                     const cost::Machine& m) const {
   const Recipe& r = s_->recipe;
   std::int64_t time = core::to_picoseconds(m.launch).value() +
                       static_cast<std::int64_t>(rate * static_cast<double>(n));
   const std::int64_t shard = program::padded(n, parts) / parts;
+  if (casts) time += moving(bytes(shard, r.master) + bytes(shard, core::DType::f8), m);
   // An update without master copy starts from a copy of the version before.
   if (versions_ > 1 && !r.has_master) time += moving(2 * bytes(shard, r.weight), m);
   if (!offloads_) return time;
@@ -220,9 +225,10 @@ std::int64_t StageForm::norm_time(std::size_t i) const {
   std::int64_t time = moving(bytes(1, core::DType::f64), m);
   if (scales_loss(*s_->job))
     time += moving(bytes(LossScale::kElements, core::DType::f64), m);
-  for_spans([&](const Spans& spans, bool experts) {
+  for_spans([&](const Spans& spans, UnitGroup group) {
+    const std::int64_t k = parts(group.experts);
     for (const auto& [n, count] : spans)
-      time += count * moving(bytes(stage::shard_of(n, parts(experts)), s_->recipe.gradient), m);
+      time += count * moving(bytes(stage::shard_of(n, k), s_->recipe.gradient), m);
   });
   for (const program::Group group : stage::norm_groups(*s_->strategy, experts_ > 0)) {
     const cost::Place& place = group == program::Group::tensor     ? s_->tensor[i]
@@ -239,34 +245,34 @@ void StageForm::time_end() {
   const Unit& tied = unit(UnitKind::tied);
   const Strategy& s = *s_->strategy;
   const Recipe& r = s_->recipe;
-  const Optimizer& o = s_->optimizer;
   const core::DType wire = stage::reduce_type(*s_->job, r);
   const std::int64_t gradients =
       bytes(manner().reduces ? sizes_.shard : sizes_.trained, r.gradient);
-  const std::int64_t moments =
-      o.quantised ? (o.first_moments + o.second_moments) * (sizes_.shard + 4 * sizes_.scales)
-                  : o.first_moments * bytes(sizes_.shard, r.first_moment) +
-                        o.second_moments * bytes(sizes_.shard, r.second_moment);
-  const std::int64_t master = r.has_master ? 2 * bytes(sizes_.shard, r.master) : 0;
-  const std::int64_t moved = 2 * bytes(sizes_.shard, r.weight) +
-                             bytes(sizes_.shard, r.gradient) + master + 2 * moments;
   const bool scatter = s.sharding == Sharding::zero1;
   const bool gathers = stage::gathers_updates(s);
   const int gpus = static_cast<int>(s.workers());
   for (std::size_t i = 0; i < s_->machines.size(); ++i) {
     const cost::Machine& m = *s_->machines[i];
     begin_[i] = sizes_.trained > 0 ? moving(gradients, m) : 0;
-    const core::Seconds moves =
-        offloads_ ? cost::offloaded_update_time(core::Bytes(moved), gpus, m)
-                  : cost::memory_time(core::Bytes(moved), m);
-    const double rate = static_cast<double>(core::to_picoseconds(moves).value()) /
-                        static_cast<double>(std::max<std::int64_t>(1, sizes_.trained));
+    // Per element of the spans that are cast from their master copy, or of the others.
+    const auto rate_of = [&](bool casts) {
+      const core::Bytes moved(updated_bytes(casts));
+      const core::Seconds moves = offloads_ ? cost::offloaded_update_time(moved, gpus, m)
+                                            : cost::memory_time(moved, m);
+      const std::int64_t apart = stage::stores_f8(s_->policy, r) ? sizes_.f8 : 0;
+      const std::int64_t elements = casts ? apart : sizes_.trained - apart;
+      return static_cast<double>(core::to_picoseconds(moves).value()) /
+             static_cast<double>(std::max<std::int64_t>(1, elements));
+    };
     // Gathers follow updates on their own stream.
     std::int64_t update = sizes_.trained > 0 ? core::to_picoseconds(m.host.update).value() : 0;
     std::int64_t gathered = 0;
-    for_spans([&](const Spans& spans, bool experts) {
-      const cost::Place& place = sharers(experts)[i];
-      const bool travels = !experts || place.size > 1;
+    for_spans([&](const Spans& spans, UnitGroup group) {
+      const cost::Place& place = sharers(group.experts)[i];
+      const bool travels = !group.experts || place.size > 1;
+      const bool casts = group.f8 && stage::stores_f8(s_->policy, r);
+      const double rate = rate_of(casts);
+      const core::DType stored = stage::stored_type(s_->policy, r, group.f8);
       std::int64_t all = 0, elements = 0;
       for (const auto& [n, count] : spans) {
         elements += count * n;
@@ -276,16 +282,16 @@ void StageForm::time_end() {
                                    scatter ? Algorithm::ring : algorithm_of(s.grad_sync), place, n,
                                    wire, m) +
                   (staged_ ? 2 * moving(bytes(n, wire) + bytes(n, r.gradient), m) : 0));
-        const std::int64_t one = update_time(n, parts(experts), rate, m);
+        const std::int64_t one = update_time(n, parts(group.experts), rate, casts, m);
         const std::int64_t first = update + one;
         update += count * one;
         if (!gathers || !travels) continue;
         const std::int64_t gather = (*s_->transfers)(Collective::all_gather, Algorithm::ring,
-                                                     place, n, r.weight, m);
+                                                     place, n, stored, m);
         gathered = std::max(std::max(gathered, first) + count * gather, update + gather);
       }
       reduce_all_[i] += all;
-      double& per_element = (experts ? expert_rate_ : reduce_rate_)[i];
+      double& per_element = reduce_rate_[group_of(group.experts, group.f8)][i];
       if (elements > 0) per_element = static_cast<double>(all) / static_cast<double>(elements);
     });
     update = std::max(update, gathered);
@@ -314,14 +320,15 @@ void StageForm::share_buckets() {
   };
   for (std::size_t i = 0; i < s_->machines.size(); ++i)
     for (std::size_t u = 0; u < units_.count; ++u)
-      units_.units[u].share[i] = share(units_.units[u].elements, reduce_rate_[i]);
+      units_.units[u].share[i] = share(units_.units[u].elements, reduce_rate_.front()[i]);
   for (std::size_t i = 0; i < s_->machines.size(); ++i)
-    units_.of(UnitKind::final).share[i] += share(final_experts_, expert_rate_[i]);
+    units_.of(UnitKind::final).share[i] += share(final_experts_, reduce_rate_[kExperts][i]);
   for (std::size_t kind = 0; kind < units_.kinds(); ++kind) {
     Unit& layer = units_.of(UnitKind::layer, kind);
     layer.bucket = row_staging_;
     for (std::size_t i = 0; i < s_->machines.size(); ++i)
-      layer.share[i] += share(experts_of_[kind], expert_rate_[i]);
+      for (std::size_t g = 1; g < kUnitGroups.size(); ++g)
+        layer.share[i] += share(layer_elements_[kind][g], reduce_rate_[g][i]);
   }
   units_.manner.stages_buckets = stages_early();
   units_.sum(s_->machines.size());

@@ -120,7 +120,7 @@ class StageForm {
   template <class Visit>
   void each_run(Visit&& visit) const;
   void count_layers();
-  void add_trained(Unit& unit, std::int64_t elements, bool experts);
+  void add_trained(Unit& unit, std::int64_t elements, UnitGroup group);
   void add_partial(Unit& unit, std::int64_t elements);
   void add_frozen(Unit& unit, std::int64_t elements, std::int64_t codes);
   void make_units(const Pieces& pieces);
@@ -132,11 +132,11 @@ class StageForm {
   }
   void make_spans(const Pieces& pieces);
   void make_buckets(const Pieces& pieces);
-  // Both kinds: use(spans, whether of experts).
+  // use(spans, their group).
   template <class Use>
   void for_spans(Use&& use) const {
-    use(spans_, false);
-    if (!expert_spans_.empty()) use(expert_spans_, true);
+    for (std::size_t g = 0; g < kUnitGroups.size(); ++g)
+      if (g == 0 || !spans_[g].empty()) use(spans_[g], kUnitGroups[g]);
   }
   const std::vector<cost::Place>& sharers(bool experts) const {
     return experts ? s_->experts : s_->gradients;
@@ -152,8 +152,11 @@ class StageForm {
   void time_end();
   std::int64_t norm_time(std::size_t machine) const;
   void share_buckets();
+  // Bytes that updates move, of all spans of a kind: those that are cast from their master copy, or
+  // the others.
+  std::int64_t updated_bytes(bool casts) const;
   // Of one span of so many elements: a kernel of the device, or the host's with its copies.
-  std::int64_t update_time(std::int64_t elements, std::int64_t parts, double rate,
+  std::int64_t update_time(std::int64_t elements, std::int64_t parts, double rate, bool casts,
                            const cost::Machine& machine) const;
   void count_groups();
 
@@ -190,9 +193,9 @@ class StageForm {
   bool equal_ = true;                  // chunks with equally many layers, alike
   std::int64_t layers_ = 0, versions_ = 1;
   std::array<std::int64_t, kMostKinds> layers_of_{};  // by kind
-  // Elements of a layer's experts that lie apart, by kind, and of all layers'.
-  std::array<std::int64_t, kMostKinds> experts_of_{};
-  std::int64_t final_experts_ = 0;     // the same of the epilogue
+  // Elements of a layer's units, by kind; experts that lie apart of the epilogue, and of all.
+  std::array<ByGroup<std::int64_t>, kMostKinds> layer_elements_{};
+  std::int64_t final_experts_ = 0;
   std::int64_t experts_ = 0;
   bool exchanges_ = false;             // rows with expert ranks
   bool staged_ = false, communicates_ = false, offloads_ = false;
@@ -200,15 +203,14 @@ class StageForm {
   bool embeddings_read_ = false;       // by their backward pass, weights of their own
   StageUnits units_;
   std::vector<Tape> last_backward_;    // of each run, where stages_early()
-  Spans spans_, expert_spans_;         // buckets or units, in order of their first
+  ByGroup<Spans> spans_;               // buckets or units, in order of their first
   stage::StateSizes sizes_;
   std::int64_t persistent_ = 0, host_ = 0;
   std::int64_t update_copies_ = 0;
   // Of any bucket, of the layers', of the head's.
   std::int64_t largest_staging_ = 0, row_staging_ = 0, head_staging_ = 0;
   program::GroupSet groups_;
-  // Picoseconds per element of all buckets, of those of experts.
-  std::array<double, kMachines> reduce_rate_{}, expert_rate_{};
+  ByGroup<std::array<double, kMachines>> reduce_rate_{};  // picoseconds per element of all buckets
   ByMachine begin_{}, update_{}, reduce_all_{}, tied_early_{}, joined_{};
 };
 

@@ -63,21 +63,21 @@ class Buckets {
 
 void StageForm::make_spans(const Pieces& pieces) {
   if (manner().reduces) {
-    spans_.reserve(4);
+    spans_.front().reserve(4);
     each_run([&](std::size_t kind, std::int64_t layers) {
-      add_span(spans_, units_.of(UnitKind::layer, kind).elements, layers);
-      add_span(expert_spans_, experts_of_[kind], layers);
+      for (std::size_t g = 0; g < kUnitGroups.size(); ++g)
+        add_span(spans_[g], layer_elements_[kind][g], layers);
     });
     for (const UnitKind u : {UnitKind::final, UnitKind::embeddings, UnitKind::tied})
-      add_span(spans_, unit(u).elements, 1);
-    add_span(expert_spans_, final_experts_, 1);
+      add_span(spans_.front(), unit(u).elements, 1);
+    add_span(spans_[kExperts], final_experts_, 1);
   } else {
     make_buckets(pieces);
   }
-  for_spans([&](const Spans& spans, bool experts) {
-    const std::int64_t n = parts(experts);
+  for_spans([&](const Spans& spans, UnitGroup group) {
+    const std::int64_t n = parts(group.experts);
     for (const auto& [elements, count] : spans)
-      sizes_.add_span(stage::shard_of(elements, n), count);
+      sizes_.add_span(stage::shard_of(elements, n), group.f8, count);
   });
 }
 
@@ -96,7 +96,7 @@ void StageForm::make_buckets(const Pieces& pieces) {
   if (last_ && !first_) tied();
   const Spans head = buckets.spans;    // buckets that close there
   each_run([&](std::size_t kind, std::int64_t layers) {
-    buckets.add(pieces.layers[kind].parameters, layers);
+    buckets.add(pieces.layers[kind].parameters.front(), layers);
   });
   Spans row = buckets.spans;
   for (std::size_t i = 0; i < head.size(); ++i) row[i].count -= head[i].count;
@@ -104,15 +104,16 @@ void StageForm::make_buckets(const Pieces& pieces) {
   if (first_) buckets.add(pieces.prologue_parameters);
   if (first_) tied();
   buckets.close();
-  spans_ = std::move(buckets.spans);
-  if (experts_ > 0) {
-    Buckets experts(s.bucket_bytes, gradient, communicates_, false);
-    if (last_) experts.add(pieces.epilogue_expert_parameters);
+  spans_.front() = std::move(buckets.spans);
+  for (std::size_t g = 1; g < kUnitGroups.size(); ++g) {
+    if (kUnitGroups[g].experts && experts_ == 0) continue;
+    Buckets apart(s.bucket_bytes, gradient, communicates_, false);
+    if (last_ && g == kExperts) apart.add(pieces.epilogue_expert_parameters);
     each_run([&](std::size_t kind, std::int64_t layers) {
-      experts.add(pieces.layers[kind].expert_parameters, layers);
+      apart.add(pieces.layers[kind].parameters[g], layers);
     });
-    experts.close();
-    expert_spans_ = std::move(experts.spans);
+    apart.close();
+    spans_[g] = std::move(apart.spans);
   }
   if (!staged_) return;
   const core::DType wire = stage::reduce_type(*s_->job, s_->recipe);
@@ -123,10 +124,12 @@ void StageForm::make_buckets(const Pieces& pieces) {
                                 wire).value();
   };
   const bool travel = experts_ > 0 && s_->experts.front().size > 1;
-  const std::int64_t of_experts = travel ? largest(expert_spans_) : 0;
-  largest_staging_ = std::max(largest(spans_), of_experts);
+  const std::int64_t of_experts =
+      travel ? std::max(largest(spans_[kExperts]), largest(spans_[kF8Experts])) : 0;
+  const std::int64_t apart = std::max(largest(spans_[kF8]), of_experts);
+  largest_staging_ = std::max(largest(spans_.front()), apart);
   head_staging_ = largest(head);
-  row_staging_ = std::max(largest(row), of_experts);
+  row_staging_ = std::max(largest(row), apart);
 }
 
 }  // namespace planner::closed_form

@@ -1,4 +1,4 @@
-// The passes of a stage: time, with the messages and buckets between them.
+// The passes of a stage: time, with the messages and buckets between them; what updates move.
 #include <algorithm>
 
 #include "planner/evaluate/closed_form/stage_form.hpp"
@@ -64,6 +64,25 @@ StageTime StageForm::time(const Forms& forms, std::size_t machine, bool lands,
   }
   t.end += std::max<std::int64_t>(0, tied_early_[machine] - t.weight_gradient);
   return t;
+}
+
+std::int64_t StageForm::updated_bytes(bool casts) const {
+  const Recipe& r = s_->recipe;
+  const Optimizer& o = s_->optimizer;
+  const auto bytes = [](std::int64_t n, core::DType type) {
+    return core::bytes_of(n, type).value();
+  };
+  const std::int64_t apart = stage::stores_f8(s_->policy, r) ? sizes_.f8_shard : 0;
+  const std::int64_t n = casts ? apart : sizes_.shard - apart;
+  const std::int64_t scales =
+      apart == 0 ? sizes_.scales : stage::StateSizes::scales_of(n);
+  const std::int64_t moments =
+      o.quantised ? (o.first_moments + o.second_moments) * (n + 4 * scales)
+                  : o.first_moments * bytes(n, r.first_moment) +
+                        o.second_moments * bytes(n, r.second_moment);
+  const std::int64_t master = r.has_master ? 2 * bytes(n, r.master) : 0;
+  const std::int64_t weights = casts ? 0 : 2 * bytes(n, r.weight);
+  return weights + bytes(n, r.gradient) + master + 2 * moments;
 }
 
 void StageForm::chunk_passes(const Forms& forms, std::size_t machine, bool lands,

@@ -66,6 +66,8 @@ planner::Question question_of(const Case& c, const models::ModelSpec& model, con
   job.quantization = c.quantization;
   job.mtp_layers = model.mtp_layers;
   if (c.wide) job.reduce_dtype = core::DType::f32;
+  if constexpr (requires { c.f8_weights; })
+    if (c.f8_weights) job.precision = core::DType::f8, job.fp8_tensors = {"params"};
   return planner::make_question(model, job, profile, c.gpus).value();
 }
 template <class Case>

@@ -17,6 +17,7 @@ struct Case {
   bool wide = false;                   // gradients reduced in f32
   std::vector<const char*> pins{};
   const char* framework = "native";
+  bool f8_weights = false;             // gathered in 8 bits
 };
 
 }  // namespace
@@ -86,7 +87,15 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
                           Case{"llama3-8b", "h100-sxm-80g", "lean", 16, 2048, 64, 0, "none", false,
                                {"schedule=pipedream|pipedream_2bw"}},
                           Case{"bert-large", "a100-sxm-80g", "mixed", 8, 128, 64, 0, "none", false,
-                               {"schedule=pipedream|pipedream_2bw"}});
+                               {"schedule=pipedream|pipedream_2bw"}},
+                          Case{"gpt2-355m", "h100-sxm-80g", "mixed", 8, 512, 64, 0, "none", false,
+                               {}, "native", true},
+                          Case{"llama3-8b", "h100-sxm-80g", "megatron", 16, 2048, 32, 0, "none",
+                               false, {}, "megatron_core", true},
+                          Case{"llama3-8b", "h100-sxm-80g", "fsdp2", 8, 2048, 64, 0, "none", false,
+                               {"sharding=zero3"}, "fsdp2", true},
+                          Case{"mixtral-8x7b", "h100-sxm-80g", "mixed", 16, 1024, 32, 0, "none",
+                               false, {}, "native", true});
   INFO(c.model << " on " << c.gpus << " x " << c.gpu << ", " << c.recipe);
   const models::ModelSpec model = models::find_model(c.model).value();
   const bool overlap = GENERATE(true, false);

@@ -46,6 +46,7 @@ struct MixedCase {
   std::int64_t lora_rank = 0;
   const char* quantization = "none";
   bool wide = false;                   // gradients travel in f32
+  bool f8_weights = false;             // gathered in 8 bits
 };
 
 }  // namespace
@@ -54,6 +55,11 @@ TEST_CASE("the closed form follows the lowering of models whose layers differ") 
   const MixedCase c = GENERATE(
       MixedCase{"dmdmdmdm"}, MixedCase{"ddmmmmmm"}, MixedCase{"ddmmmmmm", "lean"},
       MixedCase{"ddddnddn", "mixed"},
+      MixedCase{"dmdmdmdm", "mixed", 8, 512, 32, {}, "native", 0, "none", false, true},
+      MixedCase{"ddmmmmmm", "mixed", 8, 512, 32, {"expert=4", "sharding=zero2|zero3"}, "native", 0,
+                "none", false, true},
+      MixedCase{"dmdmdmdm", "fsdp2", 8, 512, 64, {"sharding=zero3"}, "fsdp2", 0, "none", false,
+                true},
       MixedCase{"dmmnmmmm", "mixed", 8, 512, 32, {"expert=2|4"}},
       MixedCase{"ddmmmmmm", "mixed", 8, 512, 32, {"expert=4", "sharding=zero2|zero3"}},
       MixedCase{"dmdmdmdm", "fsdp2", 8, 512, 64, {"sharding=zero3"}, "fsdp2"},

@@ -50,6 +50,7 @@ struct Fact {
   const char* quantization = "none";
   core::DType precision = core::DType::bf16;
   std::int64_t lora_rank = 0;
+  bool f8_weights = false;
 };
 
 Request four_ranks(const Fact& fact) {
@@ -58,6 +59,7 @@ Request four_ranks(const Fact& fact) {
   r.job.global_batch = 16;
   r.job.quantization = fact.quantization;
   r.job.precision = fact.precision;
+  if (fact.f8_weights) r.job.fp8_tensors = {"params"};
   r.job.lora_rank = r.job.quantization != "none" ? 8 : fact.lora_rank;
   return r;
 }
@@ -77,6 +79,8 @@ TEST_CASE("a fact of a framework changes lowering and closed form alike") {
            Checkpoint::none, "none", core::DType::f8},
       Fact{"frozen_f8", [](auto& f) { f.frozen_f8 = true; }, Sharding::none, Checkpoint::none,
            "none", core::DType::f8, 8},
+      Fact{"f8_weight_orders", [](auto& f) { f.f8_weight_orders = 2; }, Sharding::zero1,
+           Checkpoint::none, "none", core::DType::f8, 0, true},
       Fact{"root_unit", [](auto& f) { f.root_unit = true; }, Sharding::zero3},
       Fact{"one_in_k", [](auto& f) { f.recomputes_one_in_k = true; }, Sharding::zero1,
            Checkpoint::every_k},

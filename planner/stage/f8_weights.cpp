@@ -1,0 +1,42 @@
+#include "planner/stage/f8_weights.hpp"
+
+#include <algorithm>
+
+namespace planner::stage {
+namespace {
+
+using models::OpKind;
+using models::Operator;
+
+// By tensor: whether it says how rows are weighed or where they go.
+std::vector<bool> gates_of(const models::Segment& layer) {
+  std::vector<bool> gates(layer.tensors.size(), false);
+  const auto mark = [&](models::TensorIndex t) { gates[static_cast<std::size_t>(t)] = true; };
+  const auto order = topological_order(layer);
+  for (auto at = order.rbegin(); at != order.rend(); ++at) {
+    const Operator& op = layer.graph[*at];
+    if (op.kind == OpKind::top_k) mark(op.inputs.front());
+    if (op.kind == OpKind::row_gate) mark(op.inputs.back());
+    const bool passes = op.kind == OpKind::sequence_gather || op.kind == OpKind::tensor_copy;
+    if (passes && gates[static_cast<std::size_t>(op.outputs.front())]) mark(op.inputs.front());
+  }
+  return gates;
+}
+
+}  // namespace
+
+std::vector<bool> read_in_f8(const models::Segment& layer) {
+  const std::vector<bool> gates = gates_of(layer);
+  std::vector<bool> found(layer.parameters.size(), false);
+  for (const auto v : topological_order(layer)) {
+    const Operator& op = layer.graph[v];
+    if (op.kind != OpKind::linear && op.kind != OpKind::expert_linear) continue;
+    if (op.parameters.empty() || gates[static_cast<std::size_t>(op.outputs.front())]) continue;
+    const auto p = static_cast<std::size_t>(op.parameters.front());
+    const models::Parameter& weight = layer.parameters[p];
+    found[p] = weight.trainable && !weight.tensor_partial;
+  }
+  return found;
+}
+
+}  // namespace planner::stage

@@ -1,0 +1,24 @@
+#pragma once
+// Weights that data ranks gather as 8-bit codes (fp8_tensors: params): which ones they are. How
+// they are stored and gathered is policy.hpp's. A code takes a byte. Scales are left out: one of
+// f32 for a tensor, or for 128 x 128 weights, takes less than a thousandth of the codes' bytes. So
+// are the greatest values that ranks tell each other for the scales. Pure.
+
+#include <vector>
+
+#include "models/graph.hpp"
+#include "planner/question/job.hpp"
+
+namespace planner::stage {
+
+inline bool gathers_f8(const Job& job) {
+  return job.in_few_bits("params") && job.mode != Mode::inference && job.lora_rank == 0;
+}
+
+// By parameter of a layer: whether products read it in 8 bits. Those of routers and gates are
+// computed in 16 bits (NVIDIA/Megatron-LM d98e8a6, core/transformer/moe/router.py). What tensor
+// ranks store alike, each with a part of its gradient, stays in 16 bits too: its gradients are
+// summed with those of the norms.
+std::vector<bool> read_in_f8(const models::Segment& layer);
+
+}  // namespace planner::stage
