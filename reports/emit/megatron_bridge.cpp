@@ -206,6 +206,7 @@ Code precision_of(const Question& q) {
   const bool f8 = q.job().precision == core::DType::f8;
   if (f8) a.set("fp8", word("hybrid"));
   a.set_code("fp8_recipe", f8 ? literal(std::string_view(q.job().fp8_scaling)) : Code("None"));
+  a.set("fp8_param_gather", q.job().in_few_bits("params"));
   return code("MixedPrecisionConfig(\n{}        )", a.text());
 }
 

@@ -97,9 +97,14 @@ void check_for_megatron(Question& q) {
             "recipe=megatron_bf16_moments without zero1",
             "sharding=zero1: moments in bf16 are its distributed optimizer's",
             "plan with --pin sharding=zero1");
-  q.require(q.job().fp8_tensors.empty(), "fp8_tensors",
-            "none: its command line has no flags for what is in few bits beside products",
-            "plan without --fp8-tensors");
+  const std::vector<std::string>& few = q.job().fp8_tensors;
+  q.require(std::ranges::all_of(few, [](const auto& tensor) { return tensor == "params"; }),
+            "fp8_tensors",
+            "params alone: its command line has no flags for others that are in few bits",
+            "plan with --fp8-tensors params, or without");
+  q.require(few.empty() || s.sharding == Sharding::zero1, "fp8_tensors=params without zero1",
+            "sharding=zero1: --fp8-param-gather asks for its distributed optimizer",
+            "plan with --pin sharding=zero1");
   q.require(!models::has(s.recompute_modules, models::Module::mlp_act),
             "recompute_modules with mlp_act",
             "modules that Megatron has a word for: mlp makes dense feed-forwards again whole",

@@ -23,10 +23,11 @@ void check_for_torchtitan(Question& q) {
                 q.job().optimizer == planner::OptimizerKind::adam,
             fmt::format("optimizer={}", planner::optimizer(q.job().optimizer).name),
             "adam or adamw, which torchtitan has", "plan with --optimizer adamw");
-  q.require(q.job().fp8_tensors.empty() &&
+  const std::vector<std::string>& few = q.job().fp8_tensors;
+  q.require(std::ranges::all_of(few, [](const auto& tensor) { return tensor == "params"; }) &&
                 (q.job().fp8_scaling == "tensorwise" || q.job().fp8_scaling == "rowwise"),
             fmt::format("fp8_scaling={}", q.job().fp8_scaling),
-            "fp8_scaling=tensorwise or rowwise, and no fp8_tensors",
+            "fp8_scaling=tensorwise or rowwise, and of fp8_tensors params alone",
             "plan with --fp8-scaling tensorwise");
   q.require(s.checkpoint == Checkpoint::none || s.checkpoint == Checkpoint::every_k ||
                 s.checkpoint == Checkpoint::selective_op,
@@ -129,7 +130,9 @@ void add_checkpointing(Toml& toml, const planner::Strategy& s) {
 void add_float8(Toml& toml, const planner::Job& job) {
   const bool tensorwise = job.fp8_scaling == "tensorwise";
   toml.section("quantize.linear.float8");
-  toml.set("enable_fsdp_float8_all_gather", tensorwise);
+  const bool gathers = job.in_few_bits("params");
+  toml.set("enable_fsdp_float8_all_gather", gathers);
+  if (gathers) toml.set("precompute_float8_dynamic_scale_for_fsdp", true);
   if (!tensorwise) toml.set("recipe_name", "rowwise");
 }
 

@@ -30,7 +30,8 @@ void check_for_torchtitan_python(Question& q) {
             "plan with --optimizer adamw");
   q.require(q.job().fp8_tensors.empty() &&
                 (q.job().precision != core::DType::f8 || q.job().fp8_scaling == "rowwise"),
-            fmt::format("fp8_scaling={}", q.job().fp8_scaling),
+            fmt::format("fp8_scaling={}{}", q.job().fp8_scaling,
+                        q.job().fp8_tensors.empty() ? "" : ", fp8_tensors"),
             "fp8_scaling=rowwise, and no fp8_tensors", "plan with --fp8-scaling rowwise");
   const core::DType reduced = q.job().reduce_dtype.value_or(q.recipe.gradient);
   q.require(reduced == core::DType::f32 || s.sharding == Sharding::none,

@@ -246,6 +246,23 @@ void read_recomputation(Facts& f) {
   }
 }
 
+// Megatron stores the weights that it gathers in 8 bits as codes alone.
+void read_f8_weights(Facts& f, std::string_view scaling) {
+  constexpr const char* kKey = "--fp8-param-gather";
+  Settings& s = f.settings;
+  if (!s.flag(kKey, "--fp8-tensors")) return;
+  if (scaling.empty())
+    s.leave(kKey, "without --fp8-format it changes nothing");
+  else if (scaling == "mxfp8")
+    s.leave(kKey, "with mxfp8 weights are gathered in 16 bits, as planned");
+  else if (f.strategy.sharding != planner::Sharding::zero1)
+    s.leave(kKey, "planned in 16 bits: Megatron-LM asks for --use-distributed-optimizer");
+  else if (!f.strategy.offload.empty())
+    s.leave(kKey, "planned in 16 bits where the optimizer is on the host");
+  else
+    f.ask("--fp8-tensors", "params");
+}
+
 void read_precision(Facts& f) {
   Settings& s = f.settings;
   const bool b16 = s.flag("--bf16", "--precision"), f16 = s.flag("--fp16", "--precision");
@@ -270,7 +287,9 @@ void read_precision(Facts& f) {
   f.ask("--precision", f8 ? "fp8" : b16 ? "bf16" : "fp16");
   if (const auto scale = s.text("--loss-scale", "--loss-scale"); scale && f16 && !b16)
     f.ask("--loss-scale", *scale);
-  if (f8) f.ask("--fp8-scaling", recipe.value_or("delayed"));
+  const std::string scaling = f8 ? recipe.value_or("delayed") : "";
+  if (f8) f.ask("--fp8-scaling", scaling);
+  read_f8_weights(f, scaling);
 }
 
 void read_attention(Facts& f) {

@@ -56,14 +56,29 @@ void read_job_checkpoint(Facts& f) {
   f.strategy.checkpoint_every = k;
 }
 
+// Weights that are gathered in 8 bits: planned where each use gathers them.
+void read_f8_weights(Facts& f, std::string_view scaling) {
+  Settings& s = f.settings;
+  std::string_view asked;
+  for (const std::string_view key : {"quantize.linear.float8.enable_fsdp_float8_all_gather",
+                                     "float8.enable_fsdp_float8_all_gather"})
+    if (s.flag(key, "--fp8-tensors")) asked = key;
+  if (asked.empty()) return;
+  if (scaling.empty())
+    f.notes.emplace_back("[float8] without its converter changes nothing");
+  else if (scaling != "tensorwise")
+    s.leave(asked, "torchao gathers weights in 8 bits with tensorwise scaling alone");
+  else if (f.strategy.sharding != planner::Sharding::zero3 || !f.strategy.offload.empty())
+    s.leave(asked, "planned in 16 bits: weights are kept from pass to pass, or are on the host");
+  else
+    f.ask("--fp8-tensors", "params");
+}
+
 void read_job_precision(Facts& f) {
   Settings& s = f.settings;
   const Setting* const converters = s.take("model.converters", "--precision");
   const auto scaling = s.text("quantize.linear.float8.recipe_name", "--fp8-scaling");
   const auto old_scaling = s.text("float8.recipe_name", "--fp8-scaling");
-  const bool gathers = s.flag("quantize.linear.float8.enable_fsdp_float8_all_gather",
-                              "--fp8-scaling") ||
-                       s.flag("float8.enable_fsdp_float8_all_gather", "--fp8-scaling");
   std::string used;
   if (converters != nullptr && !converters->words.empty()) {
     const std::string word = converters->words.front();
@@ -74,9 +89,8 @@ void read_job_precision(Facts& f) {
     else
       s.leave("model.converters", "what it changes in the model is not planned");
   }
-  if (gathers && used.empty())
-    f.notes.emplace_back("[float8] without its converter changes nothing");
   read_titan_precision(f, used);
+  read_f8_weights(f, used);
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ megatron --model llama3-70b --gpus 64
 megatron --model mixtral-8x7b --gpus 32
 megatron --model qwen3-30b-a3b --gpus 32
 megatron --model qwen3-8b --gpus 8 --precision fp8 --fp8-scaling blockwise
+megatron --model qwen3-8b --gpus 8 --precision fp8 --fp8-tensors params --pin sharding=zero1
 megatron --model qwen2.5-7b --gpus 16 --recipe megatron_bf16_moments --pin sharding=zero1
 megatron --model mistral-7b --gpus 8
 megatron --model smollm3-3b --gpus 8 --pin checkpoint='modules(layernorm+core_attn)'
@@ -66,6 +67,7 @@ titan --model llama3-8b --gpus 8
 titan --model llama3.1-405b --gpus 512
 titan --model llama3-8b --gpus 16 --pin sharding=zero3 --pin shard_group=8
 titan --model llama3-8b --gpus 8 --precision fp8 --fp8-scaling rowwise
+titan --model llama3-8b --gpus 8 --precision fp8 --fp8-tensors params --pin sharding=zero3
 titan --model llama3-8b --gpus 8 --pin checkpoint='every_k(2)'
 titan --model llama3-8b --gpus 8 --pin checkpoint=selective_op --pin tensor=2 --pin tp_overlap=true
 titan --model llama3-8b --gpus 8 --pin pipeline=4 --pin schedule=interleaved --pin virtual_stages=2 \

@@ -140,6 +140,24 @@ TEST_CASE("types of numbers become a recipe and a precision") {
         "megatron_bf16_moments bf16 ");
 }
 
+TEST_CASE("weights are planned to be gathered in 8 bits where Megatron-LM does so") {
+  constexpr const char* kKey = "--fp8-param-gather";
+  const std::string with = "--use-distributed-optimizer --fp8-format hybrid --fp8-param-gather ";
+  for (const char* scaling : {"delayed", "tensorwise", "blockwise"}) {
+    const Setup setup = imported(llama(with + "--fp8-recipe " + scaling + "\n"));
+    CHECK(option(setup, "--fp8-tensors") == "params");
+    CHECK(names(setup.read, kKey, "--fp8-tensors"));
+  }
+  const auto left = [&](const std::string& more, const char* why) {
+    const Setup setup = imported(llama(more));
+    return option(setup, "--fp8-tensors").empty() && names(setup.not_read, kKey, why);
+  };
+  CHECK(left(with + "--fp8-recipe mxfp8\n", "gathered in 16 bits, as planned"));
+  CHECK(left("--use-distributed-optimizer --fp8-param-gather\n", "without --fp8-format"));
+  CHECK(left("--fp8-format hybrid --fp8-param-gather\n", "--use-distributed-optimizer"));
+  CHECK(left(with + "--optimizer-cpu-offload\n", "on the host"));
+}
+
 TEST_CASE("every setting is read, without influence, or named as not read") {
   const Setup setup = imported(llama("--lr 1e-4 --softmax-scale 2 --no-such-option 3 "
                                      "--attention-dropout 0.1\n"));

@@ -35,10 +35,28 @@ TEST_CASE("torchtitan's preset of its largest model is read whole") {
   CHECK(option(setup, "--recipe") == "fsdp2");
   CHECK(option(setup, "--precision") == "fp8");
   CHECK(option(setup, "--fp8-scaling") == "tensorwise");
+  CHECK(option(setup, "--fp8-tensors") == "params");
   CHECK(names(setup.not_read, "training.compile", "faster than planned"));
   CHECK(names(setup.not_read, "float8.filter_fqns", "stay in 16 bits"));
   CHECK(names(setup.without_influence, "optimizer.lr"));
   CHECK(setup.not_read.size() == 3);
+}
+
+TEST_CASE("torchtitan's weights in 8 bits are planned where each use gathers them") {
+  const std::string gathers =
+      "[quantize.linear.float8]\nenable_fsdp_float8_all_gather = true\n";
+  constexpr const char* kKey = "quantize.linear.float8.enable_fsdp_float8_all_gather";
+  const auto of = [&](const std::string& more) {
+    return titan("[model]\nname = \"llama3\"\nflavor = \"8B\"\n"
+                 "converters = \"quantize.linear.float8\"\n[training]\nlocal_batch_size = 4\n" +
+                 gathers + more, 8);
+  };
+  CHECK(option(of(""), "--fp8-tensors") == "params");
+  const Setup kept = of("[parallelism]\nfsdp_reshard_after_forward = \"never\"\n");
+  CHECK(option(kept, "--fp8-tensors").empty());
+  CHECK(names(kept.not_read, kKey, "kept from pass to pass"));
+  const Setup rows = of("recipe_name = \"rowwise\"\n");
+  CHECK(names(rows.not_read, kKey, "tensorwise scaling alone"));
 }
 
 TEST_CASE("degrees of torchtitan's ranks say how many GPUs there are, and who shares weights") {

@@ -55,3 +55,42 @@ TEST_CASE("a fixed loss scale is emitted where the framework has one") {
     fixed(plan, s);
   }, "loss_scale=1024", "plan without --loss-scale"));
 }
+
+TEST_CASE("weights in 8 bits are asked for by each framework's own name, or refused") {
+  const auto f8 = [](const char* recipe, Sharding sharding, bool params) {
+    return [=](Plan& plan, Strategy& s) {
+      plan.job.precision = core::DType::f8;
+      plan.job.recipe = recipe;
+      if (params) plan.job.fp8_tensors = {"params"};
+      fully_sharded(plan, s);
+      s.sharding = sharding;
+      if (sharding == Sharding::none) s.shard_group = 1;
+    };
+  };
+  const auto text = [&](const char* framework, const char* recipe, Sharding sharding,
+                        bool params) {
+    const auto launch = emitted("llama3-8b", framework, f8(recipe, sharding, params));
+    REQUIRE(launch.ok());
+    return launch->text.text();
+  };
+  constexpr const char* kFlag = "--fp8-param-gather\n";
+  CHECK(has(text("megatron", "megatron", Sharding::zero1, true), kFlag));
+  CHECK_FALSE(has(text("megatron", "megatron", Sharding::zero1, false), kFlag));
+  CHECK(has(text("megatron_bridge", "megatron", Sharding::zero1, true),
+            "fp8_param_gather=True"));
+  CHECK(has(text("megatron_bridge", "megatron", Sharding::zero1, false),
+            "fp8_param_gather=False"));
+  CHECK(has(text("torchtitan", "fsdp2", Sharding::zero3, true),
+            "enable_fsdp_float8_all_gather = true\n"
+            "precompute_float8_dynamic_scale_for_fsdp = true\n"));
+  CHECK(has(text("torchtitan", "fsdp2", Sharding::zero3, false),
+            "enable_fsdp_float8_all_gather = false\n"));
+  CHECK(is_refused("llama3-8b", "megatron", f8("megatron", Sharding::none, true),
+                   "fp8_tensors=params without zero1", "--pin sharding=zero1"));
+  CHECK(is_refused("llama3-8b", "torchtitan_python", f8("fsdp2", Sharding::zero3, true),
+                   "fp8_tensors", "--fp8-scaling rowwise"));
+  CHECK(is_refused("llama3-8b", "megatron", [](Plan& plan, Strategy&) {
+    plan.job.precision = core::DType::f8;
+    plan.job.fp8_tensors = {"attention_output"};
+  }, "fp8_tensors", "--fp8-tensors params"));
+}
