@@ -130,7 +130,7 @@ void each_parameter(const models::Segment& segment, Use&& use) {
 
 LayerElements elements_of(const models::Segment& layer, Quantization quantization, bool in_f8) {
   LayerElements of;
-  const std::vector<bool> f8 = stage::read_in_f8(layer);
+  const std::vector<bool> f8 = in_f8 ? stage::read_in_f8(layer) : std::vector<bool>{};
   each_parameter(layer, [&](const models::Parameter& p, std::size_t i) {
     of.exchanges |= p.expert_ways > 1;
     if (is_quantised(quantization, p.trainable, p.shape)) {
