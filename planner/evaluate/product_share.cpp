@@ -23,12 +23,11 @@ void add(const models::Operator& op, const cost::Machine& machine, core::FlopsPe
   const core::Flops backward = op.flops_input_gradient + op.flops_weight_gradient;
   if (models::ops::schema(op.kind).work.by == models::ops::WorkOf::attention) {
     const double computed = op.causal ? 0.5 : 1;
-    const bool own_forward = cost::is_own_attention(op, true, 1, machine);
-    const bool own_backward = cost::is_own_attention(op, false, 1, machine);
-    const double of_forward = own_forward ? cost::kOwnForward : machine.attention_forward;
-    const double of_backward = own_backward ? cost::kOwnBackward : machine.attention_backward;
-    all.others += computed * ((op.flops_forward / (peak * of_forward)) +
-                              (backward / (peak * of_backward))).value();
+    const auto time = [&](core::Flops flops, bool forward) {
+      const bool own = cost::is_own_attention(op, forward, 1, machine);
+      return flops / (peak * cost::attention_efficiency(forward, own, machine));
+    };
+    all.others += computed * (time(op.flops_forward, true) + time(backward, false)).value();
   } else if (op.is_gemm) {
     all.products += ((op.flops_forward + backward) / (peak * machine.gemm_efficiency)).value();
   } else {

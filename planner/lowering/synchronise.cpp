@@ -373,7 +373,7 @@ void StageLowering::build_end() {
   if (layout_.tied_span >= 0 && (stage_.first || stage_.last))
     call(end, reduces_tied_early() ? join_tied_block() : tied_block(), layout_.tied_span);
   build_norm(end);
-  update_block(false, false);
+  update_block(false, false);  // these blocks come first, whether spans use them or not
   if (divides_experts_) update_block(true, false);
   for_spans([&](int s) { return update_block(holds_experts(s), layout_.in_f8(s)); });
   if (update_copies_ != program::kNone) {

@@ -95,7 +95,6 @@ class UnequalLayers {
   // fall with more layers: as later stages keep no more micro-batches than earlier ones, a stage
   // may be cut in two, and those behind move on. Nothing: no division has these bounds.
   std::optional<std::vector<std::int64_t>> within_bounds() const {
-    if (low_ == high_) return the_only_one();
     std::vector<std::int64_t> before(count_ + 1, kNoDivision), longest(count_ + 1, kNoDivision);
     std::vector<std::size_t> row(p_ + 1, 0);  // of each r, where its bounds start in `from`
     for (std::size_t r = 1; r <= p_; ++r)
@@ -120,16 +119,6 @@ class UnequalLayers {
       const std::size_t first = from[row[r] + l - low_[r]];
       stages[r - 1] = static_cast<std::int64_t>(l - first);
       l = first;
-    }
-    return stages;
-  }
-
-  // REQUIRES: the bounds leave one division.
-  std::optional<std::vector<std::int64_t>> the_only_one() const {
-    std::vector<std::int64_t> stages(p_);
-    for (std::size_t r = 1; r <= p_; ++r) {
-      if (low_[r] <= low_[r - 1] || !may_be(low_[r - 1], low_[r], r)) return std::nullopt;
-      stages[r - 1] = static_cast<std::int64_t>(low_[r] - low_[r - 1]);
     }
     return stages;
   }

@@ -37,7 +37,7 @@ class ActionCost {
   std::int64_t transferred(const program::Action& action, const program::Call& call) const;
   // What a collective over n elements takes, of a transfer that need not be the class's.
   core::Seconds collective_of(const program::Transfer& transfer, std::int64_t n) const;
-  // Whether rows are copied beside the collective: tensor ranks share key heads.
+  // Whether the collective copies rows, too, because tensor ranks share key heads.
   static bool joins_heads(const program::Action& action) { return action.arg_count == 3; }
   core::Seconds heads_time(const program::Action& action, const program::Call& call) const;
   // The type in which an operator's kernel computes: that of its first argument (x or dy), but for

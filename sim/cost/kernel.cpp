@@ -15,7 +15,11 @@ constexpr std::int64_t kWideHead = 128;
 // What attention without tensor cores keeps of the f32 peak: layers of windows of 512 tokens with
 // heads of 256, on an H200 (reports/measured/h200_families.json).
 constexpr double kVectorForward = 0.044, kVectorBackward = 0.026;
-// Of kOwnForward and kOwnBackward, what heads narrower than 128 keep: 0.83 to 1.02, 0.97 to 1.24.
+// What this tool's kernels with tensor cores keep of the 16-bit peak over long sequences, with
+// heads of 128, on Hopper: 260 and 158 TFLOP/s of causal FLOPs of 4096 tokens on an H100
+// (reports/measured/h100_attention.json, tensor_cores_tflops).
+constexpr double kOwnForward = 0.28, kOwnBackward = 0.169;
+// Of these, what heads narrower than 128 keep: 0.83 to 1.02, 0.97 to 1.24.
 constexpr double kOwnNarrowForward = 0.92, kOwnNarrowBackward = 1.1;
 
 std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
@@ -63,14 +67,11 @@ core::Seconds gemm_time(const GemmShape& shape, core::DType type, const Machine&
 
 namespace {
 
-// What a pass keeps of the peak over long sequences, on tensor cores.
-double attention_efficiency(const AttentionPass& pass, const Machine& machine) {
-  const bool narrow = pass.head_dim < kWideHead;
-  if (pass.own)
-    return pass.forward ? kOwnForward * (narrow ? kOwnNarrowForward : 1)
-                        : kOwnBackward * (narrow ? kOwnNarrowBackward : 1);
-  return pass.forward ? machine.attention_forward * (narrow ? machine.narrow_forward : 1)
-                      : machine.attention_backward * (narrow ? machine.narrow_backward : 1);
+// Of attention_efficiency(), what heads as wide as the pass's keep.
+double of_width(const AttentionPass& pass, const Machine& machine) {
+  if (pass.head_dim >= kWideHead) return 1;
+  if (pass.own) return pass.forward ? kOwnNarrowForward : kOwnNarrowBackward;
+  return pass.forward ? machine.narrow_forward : machine.narrow_backward;
 }
 
 // Of a sequence's tiles those on the diagonal of a causal mask are half in vain, and short
@@ -85,6 +86,11 @@ double tiles_in_use(const AttentionPass& pass) {
 
 }  // namespace
 
+double attention_efficiency(bool forward, bool own, const Machine& machine) {
+  if (own) return forward ? kOwnForward : kOwnBackward;
+  return forward ? machine.attention_forward : machine.attention_backward;
+}
+
 core::Seconds attention_time(const AttentionPass& pass, core::DType type, core::Bytes bytes,
                              const Machine& machine) {
   const core::Flops flops = pass.flops * (pass.causal ? 0.5 : 1.0);
@@ -94,8 +100,9 @@ core::Seconds attention_time(const AttentionPass& pass, core::DType type, core::
     return std::max(flops / (peak_of(core::DType::f32, machine) * share), moved);
   }
   const bool vectors = type == core::DType::f32 && machine.attention_f32 > 0;
-  const double rate = vectors ? machine.attention_f32
-                              : attention_efficiency(pass, machine) * tiles_in_use(pass);
+  const double wide = attention_efficiency(pass.forward, pass.own, machine);
+  const double rate =
+      vectors ? machine.attention_f32 : wide * of_width(pass, machine) * tiles_in_use(pass);
   return std::max(flops / (peak_of(type, machine) * rate), moved);
 }
 

@@ -44,10 +44,9 @@ struct AttentionPass {
   bool on_vectors = false;             // without tensor cores, whatever the type
   bool own = false;                    // by this tool's kernels where a library has faster ones
 };
-// What this tool's kernels with tensor cores keep of the 16-bit peak over long sequences, with
-// heads of 128, on Hopper: 260 and 158 TFLOP/s of causal FLOPs of 4096 tokens on an H100
-// (reports/measured/h100_attention.json, tensor_cores_tflops).
-inline constexpr double kOwnForward = 0.28, kOwnBackward = 0.169;
+// What a pass over long sequences keeps of the 16-bit peak on tensor cores, with heads of 128. own:
+// as AttentionPass's.
+double attention_efficiency(bool forward, bool own, const Machine& machine);
 core::Seconds attention_time(const AttentionPass& pass, core::DType type, core::Bytes bytes,
                              const Machine& machine);
 

@@ -114,19 +114,23 @@ bool is_own_attention(const Operator& op, bool forward, std::int64_t samples,
          (!forward && library_calls(op, samples, machine.attention_workspace) == 0);
 }
 
-std::int64_t largest_divisor(std::int64_t of, std::int64_t at_most) {
+static std::int64_t largest_divisor(std::int64_t of, std::int64_t at_most) {
   std::int64_t d = std::min(of, at_most);
   while (of % d != 0) --d;
   return d;
+}
+
+AttentionParts largest_parts(std::int64_t samples, std::int64_t kv_heads, std::int64_t at_most) {
+  if (at_most >= kv_heads) return {largest_divisor(samples, at_most / kv_heads), kv_heads};
+  return {1, largest_divisor(kv_heads, at_most)};
 }
 
 std::int64_t library_calls(const Operator& op, std::int64_t samples, core::Bytes workspace) {
   const std::int64_t of_keys = 2 * op.rows * op.keys * (op.heads / op.kv_heads);
   const std::int64_t fit = (workspace.value() - 1) / of_keys;
   if (fit == 0) return 0;
-  const std::int64_t calls =
-      fit >= op.kv_heads ? samples / largest_divisor(samples, fit / op.kv_heads)
-                         : samples * (op.kv_heads / largest_divisor(op.kv_heads, fit));
+  const AttentionParts part = largest_parts(samples, op.kv_heads, fit);
+  const std::int64_t calls = samples / part.samples * (op.kv_heads / part.kv_heads);
   return calls <= kMostBackwardCalls ? calls : 0;
 }
 

@@ -30,7 +30,10 @@ bool on_vectors(const models::Operator& op);
 // 9.14 took 32 calls and 1.59 ms for GPT-2 124M's on an H100, own kernels 0.79, cuDNN in one call
 // 0.66. Sixteen calls of two layers of gpt-oss took 13.1 ms on an H200, own kernels 10.9.
 inline constexpr std::int64_t kMostBackwardCalls = 8;
-std::int64_t largest_divisor(std::int64_t of, std::int64_t at_most);
+// The largest of the equal parts, of samples or of one sample's heads of keys, that have at most so
+// many heads of keys of one sample each. REQUIRES: at_most >= 1.
+struct AttentionParts { std::int64_t samples = 1, kv_heads = 1; };
+AttentionParts largest_parts(std::int64_t samples, std::int64_t kv_heads, std::int64_t at_most);
 // Into how many it is divided for so many samples, by parts of samples or of their heads of keys;
 // 0: own kernels compute it. cuDNN's deterministic kernels keep 2 bytes for each query, key and
 // head of queries, and a little more: the calls of eleven shapes on H100 and H200 are these

@@ -20,13 +20,10 @@ std::int64_t units(const AttentionPart& p) { return p.samples * p.kv_heads; }
 
 // The largest of the equal parts that have at most so many units.
 AttentionPart part_of(const AttentionPart& whole, std::int64_t at_most) {
+  const cost::AttentionParts size = cost::largest_parts(whole.samples, whole.kv_heads, at_most);
   AttentionPart part = whole;
-  if (at_most >= whole.kv_heads) {
-    part.samples = cost::largest_divisor(whole.samples, at_most / whole.kv_heads);
-    return part;
-  }
-  part.samples = 1;
-  part.kv_heads = cost::largest_divisor(whole.kv_heads, at_most);
+  part.samples = size.samples;
+  part.kv_heads = size.kv_heads;
   part.heads = whole.heads / whole.kv_heads * part.kv_heads;
   return part;
 }

@@ -209,12 +209,10 @@ const Evaluator::Formed& Evaluator::form_of(std::size_t rank) {
   std::vector<stage::ChunkShape> chunks = chunks_of(rank);
   const std::int64_t versions = 1 + schedule_of(strategy_, static_cast<int>(rank), 1).delay;
   for (const Formed& known : forms_)
-    if (known.versions == versions && known.chunks == chunks) return known;
+    if (known.form->is_of(chunks, versions)) return known;
   Formed& formed = forms_.emplace_back();
-  formed.form =
-      std::make_unique<StageForm>(structure_, *current_, rows_, chunks, shared_, versions);
-  formed.chunks = std::move(chunks);
-  formed.versions = versions;
+  formed.form = std::make_unique<StageForm>(structure_, *current_, rows_, std::move(chunks),
+                                            shared_, versions);
   const program::Mesh mesh = mesh_of(strategy_);
   for (std::size_t i = 0; i < machines_.size(); ++i)
     formed.beside[i] = overhead_bytes(mesh, formed.form->groups(), profile_of(i)).value();
@@ -231,7 +229,7 @@ void Evaluator::make_roles() {
     Role& role = roles_.emplace_back();
     role.form = formed.form.get();
     role.stage = stage;
-    role.beside = formed.beside;
+    std::ranges::copy(formed.beside, role.beside.begin());
     role.column = column_of_stage(stage);
     role.beside[kWhole] = role.beside[role.column];
   };

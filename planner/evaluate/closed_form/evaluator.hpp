@@ -165,10 +165,8 @@ class Evaluator {
   std::vector<Run> runs_;
   // Of stages that differ in their layers alone, those of the divisions before, too.
   struct Formed {
-    std::vector<stage::ChunkShape> chunks;
-    std::int64_t versions = 1;
     std::unique_ptr<StageForm> form;
-    std::array<std::int64_t, kColumns> beside{};  // as Role's
+    std::array<std::int64_t, kMachines> beside{};  // bytes beside what is live, by machine
   };
   const Formed& form_of(std::size_t rank);
   std::vector<Formed> forms_;

@@ -79,11 +79,6 @@ std::vector<Call> computing_calls(const RankClass& k, const program::Routine& ro
   return calls;
 }
 
-// Whether the first layer's backward pass differs from the others': nothing before it trains.
-bool stops_at_first(const models::ModelGraph& graph) {
-  return std::ranges::none_of(graph.prologue.parameters, &models::Parameter::trainable);
-}
-
 // A residual layer whose backward pass does not read its output.
 bool is_summed(const models::Segment& layer) {
   bool residual = false;
@@ -159,9 +154,11 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
   Pieces p;
   p.machines_ = machines;
   p.ring_ = shape.context_method == ContextMethod::ring;
+  p.count_ends(graph);
   const auto quantization = quantization_from_name(job.quantization).value_or(Quantization::none);
   for (std::size_t kind = 0; kind < graph.templates.size(); ++kind) {
-    const bool ends = kind == 0 || stops_at_first(graph);
+    // Where nothing before the first layer trains, its backward pass differs from the others'.
+    const bool ends = kind == 0 || !p.prologue_trains;
     std::optional<Probe> probe = probe_of(graph, job, shape, kind, ends);
     if (!probe) return std::nullopt;
     p.probes_.push_back(std::move(*probe));
@@ -171,7 +168,6 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
   const auto recipe = resolve_recipe(job.recipe, job.precision);
   p.boundary_type_ = recipe->activation;
   p.boundary_ = {0, core::bytes_of(elements, recipe->activation).value()};
-  p.count_ends(graph);
   return p;
 }
 

@@ -74,6 +74,9 @@ class StageForm {
   // Before anything is asked of its passes, and whenever what they recompute changed.
   void record_passes(Shared& shared);
 
+  bool is_of(const std::vector<stage::ChunkShape>& chunks, std::int64_t versions) const {
+    return versions_ == versions && chunks_ == chunks;
+  }
   std::int64_t persistent() const { return persistent_; }
   std::int64_t host_bytes() const { return host_; }
   std::int64_t layers() const { return layers_; }

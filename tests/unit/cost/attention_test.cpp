@@ -45,6 +45,6 @@ TEST_CASE("attention whose backward pass finds no room in the library's workspac
   CHECK(f.seconds(backward, 1) == anywhere);
   CHECK(f.seconds(backward, 2) > 5 * anywhere);  // 0.169 instead of 0.5
   CHECK(f.seconds(forward, 2) == Approx(2 * library).epsilon(1e-3));
-  f.rank.operators[2].chunk_keys = 4096;         // a mask that no library is asked for
+  f.rank.operators[2].chunk_keys = 4096;         // cuDNN is not called for chunks
   CHECK(f.seconds(forward, 1) > 1.5 * library);
 }
