@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "exec/host/f8.hpp"
 #include "exec/host/view.hpp"
 
 namespace exec::host {
@@ -80,7 +81,8 @@ void load(const View& v, std::int64_t n, T* out) {
       return each(static_cast<const float*>(v.data), [](float x) { return x; });
     case core::DType::bf16: return each(static_cast<const std::uint16_t*>(v.data), from_bf16);
     case core::DType::f16: return each(static_cast<const std::uint16_t*>(v.data), from_f16);
-    default: PLANNER_CHECK(false, "kernels read f64, f32, bf16 and f16");
+    case core::DType::f8: return load_f8(v, n, out);
+    default: PLANNER_CHECK(false, "kernels read f64, f32, bf16, f16 and f8");
   }
 }
 

@@ -265,13 +265,16 @@ void expert_linear_input_gradient(View dx, View dy, View w, const ExpertShape& s
   });
 }
 
-void expert_linear_weight_gradient(View dw, View db, View dy, View x, const ExpertShape& s,
-                                   Workspace ws) {
+void expert_linear_weight_gradient(View dw, View dy, View x, const ExpertShape& s, Workspace ws) {
   for_blocks(s, [&](std::int64_t first, std::int64_t rows, std::int64_t e) {
     linear_weight_gradient(dw.at(e * s.n * s.k), dy.at(first * s.n), x.at(first * s.k),
                            product(s, rows), ws);
-    if (db)
-      bias_gradient(db.at(e * s.bias_ld), dy.at(first * s.n + s.first_biased), rows, s.biased, s.n);
+  });
+}
+
+void expert_bias_gradient(View db, View dy, const ExpertShape& s) {
+  for_blocks(s, [&](std::int64_t first, std::int64_t rows, std::int64_t e) {
+    bias_gradient(db.at(e * s.bias_ld), dy.at(first * s.n + s.first_biased), rows, s.biased, s.n);
   });
 }
 

@@ -63,8 +63,8 @@ struct ExpertShape {
 void expert_linear(View y, View x, View w, View b, const ExpertShape& s, Workspace ws);
 void expert_linear_input_gradient(View dx, View dy, View w, const ExpertShape& s, bool accumulate,
                                   Workspace ws);
-void expert_linear_weight_gradient(View dw, View db, View dy, View x, const ExpertShape& s,
-                                   Workspace ws);
+void expert_linear_weight_gradient(View dw, View dy, View x, const ExpertShape& s, Workspace ws);
+void expert_bias_gradient(View db, View dy, const ExpertShape& s);
 core::Bytes expert_linear_workspace(core::DType activation, const ExpertShape& s);
 
 }  // namespace exec::host

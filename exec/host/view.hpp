@@ -7,6 +7,7 @@
 
 #include "core/check.hpp"
 #include "core/dtype.hpp"
+#include "planner/question/f8_matrix.hpp"
 
 namespace exec::host {
 
@@ -14,10 +15,15 @@ namespace exec::host {
 struct View {
   void* data = nullptr;
   core::DType type = core::DType::f32;
+  // Of a matrix in 8 bits: its order and scales (f8.hpp). Then data is where the matrix begins, and
+  // `first` the element at which the view does, counted row by row.
+  const planner::F8Matrix* f8 = nullptr;
+  std::int64_t first = 0;
 
   explicit operator bool() const { return data != nullptr; }
   // REQUIRES: a type of whole bytes.
   View at(std::int64_t elements) const {
+    if (f8 != nullptr) return {data, type, f8, first + elements};
     return {static_cast<std::byte*>(data) + elements * (core::bits(type) / 8), type};
   }
 };

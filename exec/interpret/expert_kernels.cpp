@@ -68,8 +68,10 @@ void expert_weight_gradient(const Operator& op, std::span<const Operand> args,
                             const KernelContext& c, host::Workspace ws) {
   PLANNER_CHECK(op.kind == OpKind::expert_linear, "no weight gradient: " + op.name);
   const WeightGradient<ops::expert_linear> a(op, args);
-  host::expert_linear_weight_gradient(a["d_w"], a["d_b"], a["d_y"], a["x"], expert_shape(op, c),
-                                      ws);
+  const host::ExpertShape shape = expert_shape(op, c);
+  host::expert_linear_weight_gradient(a["d_w"], a["d_y"], a["x"], shape, ws);
+  if (a.has("d_b"))
+    host::expert_bias_gradient(a["d_b"], a.has("summed") ? a["summed"] : a["d_y"], shape);
 }
 
 }  // namespace exec

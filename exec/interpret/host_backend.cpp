@@ -9,6 +9,7 @@
 #include <new>
 
 #include "core/clock.hpp"
+#include "exec/host/f8.hpp"
 #include "exec/host/kernels.hpp"
 #include "exec/host/matrix_codes.hpp"
 #include "exec/interpret/backend.hpp"
@@ -59,6 +60,7 @@ class HostBackend final : public Backend {
   }
   void zero(Stream, const Operand& what) override { host::fill_zero(view(what), what.elements); }
   void cast(Stream, const Operand& from, const Operand& to) override {
+    if (to.f8 != nullptr) return host::cast_to_f8(view(to), view(from));
     host::cast(view(to), view(from), to.elements);
   }
   void add_into(Stream, const Operand& from, const Operand& into) override {

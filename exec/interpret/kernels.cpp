@@ -252,7 +252,8 @@ void weight_gradient(const Operator& op, Args args, const KernelContext& c, host
     case OpKind::linear: {
       const WeightGradient<ops::linear> a(op, args);
       host::linear_weight_gradient(a["d_w"], a["d_y"], a["x"], linear_shape(op, rows), ws);
-      if (a.has("d_b")) host::bias_gradient(a["d_b"], a["d_y"], rows, op.n, op.n);
+      if (a.has("d_b"))
+        host::bias_gradient(a["d_b"], a.has("summed") ? a["summed"] : a["d_y"], rows, op.n, op.n);
       return;
     }
     case OpKind::dense: {

@@ -38,6 +38,8 @@ void run_kernel(const program::Action& action, const models::Operator& op,
                 std::span<const Operand> args, const KernelContext& context,
                 host::Workspace workspace);
 
-inline host::View view(const Operand& operand) { return {operand.data, operand.type}; }
+inline host::View view(const Operand& operand) {
+  return {operand.data, operand.type, operand.f8};
+}
 
 }  // namespace exec

@@ -70,7 +70,8 @@ Operand RankMemory::resolve(const program::View& view, const program::Call& call
   PLANNER_CHECK(at != kAbsent, "used while absent: " + b.name);
   const program::ResolvedRange range = program::resolve(class_, view, call, part_);
   std::byte* const base = b.host ? host_base_ : base_;
-  return {base + at.offset + core::bytes_of(range.offset, b.type).value(), range.elements, b.type};
+  return {base + at.offset + core::bytes_of(range.offset, b.type).value(), range.elements, b.type,
+          b.f8 ? &*b.f8 : nullptr};
 }
 
 Operand RankMemory::persistent(std::uint16_t buffer, int layer, int slot) const {

@@ -20,6 +20,7 @@ struct Operand {
   void* data = nullptr;
   std::int64_t elements = 0;
   core::DType type = core::DType::f32;
+  const planner::F8Matrix* f8 = nullptr;  // of a matrix in 8 bits; lives as long as the Program
   core::Bytes bytes() const { return core::bytes_of(elements, type); }
 };
 

@@ -28,9 +28,6 @@ core::Problems option_problems(const planner::Plan& plan, const RunOptions& o) {
                         plan.chosen ? "" : "the plan has no feasible candidate"});
   for (core::Problem& p : training_problems(o.training, plan.job.optimizer, o.steps))
     problems.push_back(std::move(p));
-  const core::DType half = plan.job.precision;
-  if (half != core::DType::bf16 && half != core::DType::f16)
-    problems.push_back({"precision", "bf16 or f16", std::string(core::name(half)), ""});
   if (plan.job.mode == planner::Mode::inference)
     problems.push_back({"mode", "train or finetune", "inference",
                         "plan a training job: the executor trains"});

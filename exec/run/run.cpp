@@ -295,7 +295,9 @@ core::Result<RunRecord> run(const planner::Plan& plan, const RunOptions& options
                                                              plan.profile.framework));
   if (!graph.ok()) return graph.problems();
 
-  const program::Program program = planner::lower(*graph, plan.job, strategy, {});
+  const program::Program program =
+      planner::lower(*graph, plan.job, strategy,
+                     planner::stage::policy_of(plan.job, plan.profile.framework));
   if (candidate.memory.rank >= program.mesh.ranks())
     return core::Problem{"plan memory rank", "a rank below " + std::to_string(program.mesh.ranks()),
                          std::to_string(candidate.memory.rank), "plan again"};

@@ -1,5 +1,7 @@
 #include "exec/run/supported.hpp"
 
+#include <fmt/ranges.h>
+
 namespace exec {
 
 core::Problems unsupported(const planner::Job& job, const planner::Strategy& s) {
@@ -16,8 +18,12 @@ core::Problems unsupported(const planner::Job& job, const planner::Strategy& s) 
          "all_to_all", "deepep", "plan with --pin expert_dispatch=all_to_all");
   refuse(job.expert_imbalance != 1, "expert_imbalance", "1: its routing is balanced", "more",
          "plan without --expert-imbalance");
-  refuse(job.precision == core::DType::f8, "precision", "bf16 or fp16", "fp8",
-         "plan with --precision bf16");
+  const bool f8 = job.precision == core::DType::f8;
+  refuse(f8 && job.fp8_scaling == "delayed", "fp8_scaling",
+         "scales of this step: tensorwise, rowwise, blockwise or mxfp8", "delayed",
+         "plan with --fp8-scaling tensorwise");
+  refuse(f8 && !job.fp8_tensors.empty(), "fp8_tensors", "none: products alone are in 8 bits",
+         fmt::format("{}", fmt::join(job.fp8_tensors, ", ")), "plan without --fp8-tensors");
   refuse(job.quantization == "gptq", "quantization", "none, int8, nf4 or two_factor", "gptq",
          "plan with --quantization nf4");
   refuse(job.framework != "native", "framework", "native", job.framework,

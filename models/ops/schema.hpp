@@ -79,6 +79,7 @@ struct Schema {
   std::string_view inputs{}, parameters{}, outputs{};  // Operator's, in order
   // What the forward action has behind them that is no tensor of the operator.
   std::string_view beside{};
+  std::string_view beside_gradient{};  // the same of its gradients
   std::string_view keeps{};            // Operator::saved, in order
   std::string_view input_gradient{}, weight_gradient{};  // empty: there is no such action
   std::string_view in_place{};         // "y=x": y may have the storage of x
@@ -223,7 +224,8 @@ class SignatureParser {
   constexpr bool find_value(Argument& a) const {
     return find(a, schema_.keeps, a.name, Source::kept) ||
            find(a, schema_.parameters, a.name, Source::parameter) ||
-           find(a, schema_.beside, a.name, Source::beside);
+           find(a, schema_.beside, a.name, Source::beside) ||
+           find(a, schema_.beside_gradient, a.name, Source::beside);
   }
   constexpr bool find_gradient(Argument& a) const {
     const std::string_view of = a.name.substr(2);

@@ -93,12 +93,14 @@ inline constexpr Schema width_norm{
 
 // y = x W^T (+ b). Keeps x when W is trained; or the operator that makes x also makes a copy of it
 // in fewer bits, and that copy is kept. A product of which half was kept makes the other half.
+// What it multiplies may be codes of 8 bits; then d_b sums d_y as it was before its cast: `summed`.
 inline constexpr Schema linear{
     .kind = OpKind::linear,
     .inputs = "x", .parameters = "w b?", .outputs = "y", .beside = "<- half?",
+    .beside_gradient = "summed?",
     .keeps = "x?",
     .input_gradient = "d_y w -> d_x",
-    .weight_gradient = "d_y x -> d_w d_b?",
+    .weight_gradient = "d_y x summed? -> d_w d_b?",
     .gradient = Gradient::product, .divides = kSample | kRow | kOut | kIn,
     .work = {.by = WorkOf::product}};
 
@@ -130,9 +132,10 @@ inline constexpr Schema lora_up{
 inline constexpr Schema expert_linear{
     .kind = OpKind::expert_linear,
     .inputs = "x", .parameters = "w b?", .outputs = "y",
+    .beside_gradient = "summed?",
     .keeps = "x?",
     .input_gradient = "d_y w -> d_x",
-    .weight_gradient = "d_y x -> d_w d_b?",
+    .weight_gradient = "d_y x summed? -> d_w d_b?",
     .gradient = Gradient::product, .divides = kSample | kRow | kOut | kIn | kExpert,
     .work = {.by = WorkOf::expert_product}};
 

@@ -69,12 +69,17 @@ bool rescale(program::Program& program, const Strategy& to) {
   }
   const std::int64_t from = program.samples;
   const auto scale = [&](std::int64_t& n) { n = n / from * to.micro_batch; };
+  const auto scale_buffer = [&](program::Buffer& b) {
+    if (!b.f8) return std::ranges::for_each(b.elements, scale), void();
+    b.f8->groups = to.micro_batch;     // scales of a whole matrix do not become more
+    b.elements = {b.f8->bytes().value()};
+  };
   for (program::RankClass& k : program.classes) {
     k.schedule = schedule_at(k, to);
     set_slots(k, static_cast<int>(k.schedule.slots()));
     const std::vector<bool> scaled = scaled_buffers(k);
     for (std::size_t i = 0; i < k.buffers.size(); ++i)
-      if (scaled[i]) std::ranges::for_each(k.buffers[i].elements, scale);
+      if (scaled[i]) scale_buffer(k.buffers[i]);
     for (program::View& v : k.views) {
       if (v.buffer == program::kNone || v.range != program::Range::fixed) continue;
       PLANNER_CHECK(v.buffer < scaled.size(), "a view of a buffer that the class has");

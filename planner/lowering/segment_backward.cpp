@@ -113,7 +113,11 @@ void SegmentEmitter::backward_gemm(const Op& op, int dy) {
   const TensorIndex x = op.inputs[0];
   const bool later = is_deferred(op);
   const bool handed_over = later && defer(op, dy);
-  if (trained(op.parameters[0]) && !later) {
+  const bool trains_now = trained(op.parameters[0]) && !later;
+  const F8Gradient f8 = cast_gradient(op, d, trains_now, needs_gradient(x));
+  if (trains_now && f8.by_columns.buffer != program::kNone) {
+    weight_gradient_in_f8(op, d, f8.by_columns);
+  } else if (trains_now) {
     Given given{{"d_y", d}};
     // The derivative of the identity reads nothing, and its output is not kept.
     if (op.kind == OpKind::dense && op.activation == models::Activation::identity)
@@ -126,9 +130,13 @@ void SegmentEmitter::backward_gemm(const Op& op, int dy) {
   if (needs_gradient(x)) {
     bool accumulate = false;
     const int dx = gradient_target(x, &accumulate);
-    decode(op);
-    emit_backward(Kernel::input_gradient, op, {{"d_y", d}, {"d_x", view_of(dx)}}, accumulate);
-    release_decoded(op);
+    if (f8.by_rows.buffer != program::kNone) {
+      input_gradient_in_f8(op, f8.by_rows, view_of(dx), accumulate);
+    } else {
+      decode(op);
+      emit_backward(Kernel::input_gradient, op, {{"d_y", d}, {"d_x", view_of(dx)}}, accumulate);
+      release_decoded(op);
+    }
   }
   if (!handed_over) consume(dy);
 }

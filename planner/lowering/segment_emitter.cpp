@@ -26,6 +26,7 @@ SegmentEmitter::SegmentEmitter(ClassBuilder& builder, const Stage& stage,
       roots_[t] = static_cast<std::size_t>(segment.tensors[roots_[t]].in_place_of);
   }
   find_kept();
+  find_f8();
   find_dropped();
   find_chunked();
   declare_buffers(slots, extent);
@@ -286,9 +287,11 @@ void SegmentEmitter::emit_forward(const Op& op, std::uint16_t instead) {
   const TensorIndex copy = restores_ ? copy_read_again(op) : models::kNoTensor;
   if (copy != models::kNoTensor) given.emplace_back("x", tensor_view(copy));
   if (instead != program::kNone) given.emplace_back("half", kept_half(op));
+  const std::uint16_t index = instead != program::kNone ? instead : index_of(op);
+  if (in_f8(op)) return forward_in_f8(op, index, std::move(given));
   builder_.emit({.kind = ActionKind::forward,
                  .args = arguments(op, models::ops::Kernel::forward, given),
-                 .op = instead != program::kNone ? instead : index_of(op)});
+                 .op = index});
   if (op.kind == OpKind::attention && keys_ != program::kNone)
     builder_.free(constant_view(keys_));
   release_decoded(op);

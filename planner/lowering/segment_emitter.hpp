@@ -10,6 +10,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -119,6 +120,20 @@ class SegmentEmitter {
   void declare_decoded();
   void decode(const Op& op);
   void release_decoded(const Op& op);
+  // segment_f8.cpp: products that read copies in 8 bits, which live around their actions alone.
+  struct F8Gradient { View by_rows, by_columns; };  // buffer kNone: not cast
+  void find_f8();
+  bool in_f8(const Op& op) const;
+  View f8_view(const F8Matrix& matrix, std::int32_t of, const std::string& name);
+  View f8_rows(F8Operand operand, models::TensorIndex t, std::int64_t columns, bool by_columns);
+  void cast_to_f8(View from, std::initializer_list<View> to);
+  bool is_codes(models::ParameterIndex p) const;
+  View cast_weight(const Op& op, bool by_columns);
+  void release_weight(const Op& op, View copy);
+  void forward_in_f8(const Op& op, std::uint16_t index, Given given);
+  F8Gradient cast_gradient(const Op& op, View d_y, bool of_weight, bool of_input);
+  void weight_gradient_in_f8(const Op& op, View d_y, View cast);
+  void input_gradient_in_f8(const Op& op, View cast, View d_x, bool accumulate);
   bool trained(models::ParameterIndex p) const {
     return segment_.parameters[static_cast<std::size_t>(p)].trainable;
   }
@@ -269,6 +284,10 @@ class SegmentEmitter {
   std::vector<std::uint16_t> part_buffers_;  // the same: what is added to a gradient
   std::vector<std::uint16_t> decoded_;    // by parameter, kNone where it is not quantised
   std::vector<std::uint16_t> halved_;     // by position, kNone where it is made again whole
+  std::vector<bool> f8_products_;         // by position; empty: none is in 8 bits
+  std::vector<bool> f8_codes_;            // by parameter: codes already; empty: none is
+  // By what it is cast from, and in which order: a tensor or a parameter.
+  std::map<std::tuple<F8Operand, bool, std::int32_t>, std::uint16_t> f8_buffers_;
   std::uint16_t keys_ = program::kNone;   // keys and values of all context ranks
   std::uint16_t shared_keys_ = program::kNone;  // of all tensor ranks, in their order
   std::vector<std::uint16_t> op_index_;   // by position in order_: index in the class

@@ -73,7 +73,10 @@ void SegmentEmitter::weight_gradients() {
       if (!read_later(root_of(rows), i) && !is_boundary_input(root_of(rows)))
         builder_.free(tensor_view(rows));
     }
-    emit_backward(models::ops::Kernel::weight_gradient, *op, {{"d_y", dy}});
+    if (const F8Gradient f8 = cast_gradient(*op, dy, true, false); in_f8(*op))
+      weight_gradient_in_f8(*op, dy, f8.by_columns);
+    else
+      emit_backward(models::ops::Kernel::weight_gradient, *op, {{"d_y", dy}});
     builder_.free(dy);
     if (!read_later(r, i + 1) && !is_boundary_input(r)) builder_.free(tensor_view(x));
   }

@@ -12,6 +12,7 @@
 #include "planner/evaluate/accuracy.hpp"
 #include "planner/evaluate/regime.hpp"
 #include "planner/lowering/lower.hpp"
+#include "planner/stage/f8_weights.hpp"
 #include "planner/stage/graph_options.hpp"
 #include "sim/cost/kernel.hpp"
 #include "sim/cost/launches.hpp"
@@ -130,11 +131,12 @@ void state_masked_share(const Question& question, Plan& plan) {
       100 * share));
 }
 
-// The first few of the operators that hold, and how many more; empty where none does.
+// The names, and those of the operators that hold: the first few, and how many more. Empty where
+// there is none.
 template <class Holds>
-static std::string operators_that(const models::ModelGraph& graph, Holds&& holds) {
+static std::string operators_that(const models::ModelGraph& graph, Holds&& holds,
+                                  std::vector<std::string> names) {
   constexpr std::size_t kNamed = 3;
-  std::vector<std::string> names;
   models::for_each_segment(graph, [&](const models::Segment& segment) {
     for (const auto v : boost::make_iterator_range(boost::vertices(segment.graph))) {
       const models::Operator& op = segment.graph[v];
@@ -154,8 +156,12 @@ void state_missing_kernels(Plan& plan) {
   const auto graph = models::build_graph(
       plan.model, graph_options(plan.job, plan.chosen->strategy, plan.profile.framework));
   PLANNER_CHECK(graph.ok(), "a model that was refused is not planned");
-  const std::string missing =
-      operators_that(*graph, [](const models::Operator& op) { return !cost::has_kernels(op); });
+  std::vector<std::string> whole;      // that no single operator stands for
+  if (stage::casts_by_action(plan.job, plan.profile.framework))
+    whole.push_back("products in 8 bits");
+  if (plan.chosen->strategy.context > 1) whole.push_back("context parallelism");
+  const std::string missing = operators_that(
+      *graph, [](const models::Operator& op) { return !cost::has_kernels(op); }, whole);
   if (!missing.empty())
     plan.assumptions.push_back(
         fmt::format("{}{}{}its times are predicted as if it had; --framework plans for another",

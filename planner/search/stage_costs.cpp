@@ -164,7 +164,8 @@ const program::Program& StageProbe::at(const Question& q, const models::ModelGra
   if (program_ && rescale(*program_, one)) return *program_;
   Job job = q.job;
   job.global_batch = micro_batch * one.data * one.grad_accum;
-  return program_.emplace(lower(graph, job, one, {}, probe));
+  const stage::Policy policy = stage::policy_of(q.job, q.profile.framework);
+  return program_.emplace(lower(graph, job, one, stage::of_operators(policy), probe));
 }
 
 StageCosts costs_of_pieces(const Question& q, const models::ModelGraph& graph,

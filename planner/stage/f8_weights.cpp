@@ -8,6 +8,8 @@ namespace {
 using models::OpKind;
 using models::Operator;
 
+constexpr std::int64_t kMultiple = 16;
+
 // By tensor: whether it says how rows are weighed or where they go.
 std::vector<bool> gates_of(const models::Segment& layer) {
   std::vector<bool> gates(layer.tensors.size(), false);
@@ -25,14 +27,30 @@ std::vector<bool> gates_of(const models::Segment& layer) {
 
 }  // namespace
 
-std::vector<bool> read_in_f8(const models::Segment& layer) {
-  const std::vector<bool> gates = gates_of(layer);
-  std::vector<bool> found(layer.parameters.size(), false);
-  for (const auto v : topological_order(layer)) {
-    const Operator& op = layer.graph[v];
-    if (op.kind != OpKind::linear && op.kind != OpKind::expert_linear) continue;
-    if (op.parameters.empty() || gates[static_cast<std::size_t>(op.outputs.front())]) continue;
+std::vector<bool> products_in_f8(const models::Segment& segment) {
+  const std::vector<bool> gates = gates_of(segment);
+  std::vector<bool> found;
+  for (const auto v : topological_order(segment)) {
+    const Operator& op = segment.graph[v];
+    const bool product = op.kind == OpKind::linear || op.kind == OpKind::expert_linear;
+    found.push_back(product && !op.parameters.empty() && op.n % kMultiple == 0 &&
+                    op.k % kMultiple == 0);
+    if (!found.back()) continue;
+    const auto y = static_cast<std::size_t>(op.outputs.front());
     const auto p = static_cast<std::size_t>(op.parameters.front());
+    found.back() = !gates[y] && segment.tensors[y].role != models::TensorRole::logits &&
+                   !segment.parameters[p].adapter;
+  }
+  return found;
+}
+
+std::vector<bool> read_in_f8(const models::Segment& layer) {
+  const std::vector<bool> products = products_in_f8(layer);
+  std::vector<bool> found(layer.parameters.size(), false);
+  std::size_t position = 0;
+  for (const auto v : topological_order(layer)) {
+    if (!products[position++]) continue;
+    const auto p = static_cast<std::size_t>(layer.graph[v].parameters.front());
     const models::Parameter& weight = layer.parameters[p];
     found[p] = weight.trainable && !weight.tensor_partial;
   }

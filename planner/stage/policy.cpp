@@ -24,6 +24,9 @@ Policy policy_of(const Job& job, const hw_profiles::Framework& framework) {
           .frozen_f8 = framework.frozen_f8.value_or(false) && job.precision == core::DType::f8,
           .weights_f8 = gathers_f8(job),
           .f8_orders = framework.f8_weight_orders.value_or(1),
+          .casts_f8 = casts_by_action(job, framework) ? f8_scaling_from_name(job.fp8_scaling)
+                                                      : std::nullopt,
+          .reads_codes = gathers_f8(job),
           .dispatch_f8 = job.in_few_bits("dispatch"),
           .adapter_inputs = framework.adapter_inputs.value_or(false) && job.lora_rank > 0};
 }

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "hw_profiles/profile.hpp"
+#include "planner/question/f8_matrix.hpp"
 #include "planner/question/job.hpp"
 #include "planner/strategy/strategy.hpp"
 
@@ -46,6 +48,11 @@ struct Policy {
   // whole codes in so many orders.
   bool weights_f8 = false;
   std::int64_t f8_orders = 1;
+  // What products of layers read is cast to 8 bits right before, by actions of their own; else the
+  // framework's kernels cast, which the cost of a product includes.
+  std::optional<F8Scaling> casts_f8{};
+  // The weights that data ranks gather as codes are read so, and not cast.
+  bool reads_codes = false;
   // Rows, and gradients of rows, travel to their experts in 8 bits.
   bool dispatch_f8 = false;
   // Of adapters whose base is sharded, each layer's input is kept twice where it is kept.
@@ -53,6 +60,10 @@ struct Policy {
   friend bool operator==(const Policy&, const Policy&) = default;
 };
 Policy policy_of(const Job& job, const hw_profiles::Framework& framework);
+// What of it concerns a layer's operators, whatever the state of its stage.
+inline Policy of_operators(const Policy& policy) {
+  return {.casts_f8 = policy.casts_f8, .reads_codes = policy.reads_codes};
+}
 
 // Whether gathers wait until adapters of the layer before are done (torch FSDP: two at a time).
 bool waits_at_adapters(const Job& job, const hw_profiles::Framework& framework);

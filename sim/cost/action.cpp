@@ -153,12 +153,7 @@ core::Picoseconds ActionCost::operator()(const Action& action, const Call& call)
     case ActionKind::load:
     case ActionKind::zero: time = bytes_time(action, bytes(action, 0, call)); break;
     case ActionKind::copy: return host_copy_time(bytes(action, 1, call), *machine_);
-    case ActionKind::cast: {           // what an activation is copied from may have another term
-      const std::int64_t n = elements(action, 1, call);
-      time = bytes_time(action, core::bytes_of(n, buffer(action, 0).type) +
-                                    core::bytes_of(n, buffer(action, 1).type));
-      break;
-    }
+    case ActionKind::cast: return core::to_picoseconds(cast_time(action, call));
     case ActionKind::dequantise:
       time = memory_time(bytes(action, 0, call) + bytes(action, 1, call), *machine_) *
              machine_->decode_traffic;
@@ -193,7 +188,7 @@ core::Seconds ActionCost::product_time(const models::Operator& op, const Action&
   // LoRA's one backward action makes both gradients.
   if (op.kind == models::OpKind::lora_up && action.kind == ActionKind::input_gradient)
     time += gemm_time(shape_of(op, ActionKind::weight_gradient, samples_), type, *machine_);
-  if (!head && core::bits(stored) == 16) time += cast_time(op, action);
+  if (!head && core::bits(stored) == 16) time += operand_cast_time(op, action);
   if (op.kind == models::OpKind::lora_up)
     time += memory_time(core::bytes_of(op.rows * samples_ * op.n * op.groups, stored), *machine_) *
             machine_->adapter_traffic;
@@ -205,9 +200,26 @@ core::Seconds ActionCost::product_time(const models::Operator& op, const Action&
 
 core::DType ActionCost::computed_in(const Action& action) const {
   const core::DType stored = buffer(action, 0).type;
-  const bool narrow = machine_->f8_gemms && core::bits(stored) == 16 &&
+  if (stored == core::DType::f8) return machine_->f8_gemms ? stored : core::DType::bf16;
+  const bool narrow = machine_->f8_gemms && machine_->f8_casts && core::bits(stored) == 16 &&
                       is_matrix_product(work_of(class_->operators[action.op]));
   return narrow && !touches_logits(action) ? core::DType::f8 : stored;
+}
+
+// What an activation is copied from may have another term. Codes are written once in each order.
+core::Seconds ActionCost::cast_time(const Action& action, const Call& call) const {
+  const program::Buffer& to = buffer(action, 1);
+  if (!to.f8) {
+    const std::int64_t n = elements(action, 1, call);
+    return machine_->launch + bytes_time(action, core::bytes_of(n, buffer(action, 0).type) +
+                                                     core::bytes_of(n, to.type));
+  }
+  planner::F8Matrix matrix = *to.f8;
+  if (matrix.per_sample()) matrix.groups = samples_;
+  const int passes = matrix.reads_twice() ? 2 : 1;
+  const core::Bytes read = core::bytes_of(matrix.elements(), buffer(action, 0).type) * passes;
+  const core::Bytes written = matrix.bytes() * (action.arg_count - 1);
+  return machine_->launch * passes + bytes_time(action, read + written);
 }
 
 // Of the bias of what experts make, where kernels of its own add it.
@@ -221,7 +233,8 @@ core::Seconds ActionCost::expert_bias_time(const models::Operator& op, const Act
 
 // The input is cast before the forward product, the gradient of the result before the first
 // product that takes it.
-core::Seconds ActionCost::cast_time(const models::Operator& op, const Action& action) const {
+core::Seconds ActionCost::operand_cast_time(const models::Operator& op,
+                                            const Action& action) const {
   const bool forward = action.kind == ActionKind::forward;
   if (machine_->f8_cast == 0 || action.kind == ActionKind::weight_gradient) return {};
   // Experts share the rows; other groups each have all of them.

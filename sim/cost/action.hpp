@@ -84,7 +84,8 @@ class ActionCost {
   core::Seconds convolution_time(const models::Operator& op, const program::Action& action) const;
   core::Seconds product_time(const models::Operator& op, const program::Action& action) const;
   core::Seconds expert_bias_time(const models::Operator& op, const program::Action& action) const;
-  core::Seconds cast_time(const models::Operator& op, const program::Action& action) const;
+  core::Seconds cast_time(const program::Action& action, const program::Call& call) const;
+  core::Seconds operand_cast_time(const models::Operator& op, const program::Action& action) const;
   bool touches_logits(const program::Action& action) const;
   core::Seconds attention_pass_time(const models::Operator& op,
                                     const program::Action& action) const;

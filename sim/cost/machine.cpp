@@ -143,7 +143,8 @@ static Machine machine_of_one_kind(const hw_profiles::Profile& profile, const Ke
   machine.gemm_prologue_k = prologue(gpu);
   set_attention(profile, use, machine);
   machine.f8_gemms = use.fp8 && gpu.peak_f8.has_value() && !use.fp8_rowwise;
-  if (use.fp8 && gpu.peak_f8) machine.f8_cast = use.fp8_rowwise ? kRowwiseCast : kTensorwiseCast;
+  machine.f8_casts = use.fp8 && gpu.peak_f8 && !profile.framework.executor_kernels.value_or(false);
+  if (machine.f8_casts) machine.f8_cast = use.fp8_rowwise ? kRowwiseCast : kTensorwiseCast;
   add_framework(profile.framework, use, gpu.compute_capability.has_value(), machine);
   if (use.quantization == "gptq") machine.decode_traffic = kGptqPace * kGptqOperators / kGptqKernel;
   machine.multiprocessors = gpu.enabled_sms;

@@ -57,8 +57,11 @@ struct Machine {
   double decode_traffic = 1;       // of decoding a matrix, over that of one kernel for all of it
   double score_passes = 0;         // over stored scores, both directions; 0: none are stored
   double unfused_passes = 0;       // where the softmax is made by several kernels
-  bool f8_gemms = false;           // linear layers but the head multiply in 8 bits
-  double f8_cast = 0;              // bytes moved for each element of an operand cast to 8 bits
+  bool f8_gemms = false;           // what is in 8 bits is multiplied at the rate of 8 bits
+  // Linear layers but the head read 16 bits and multiply in 8; then the bytes that a product moves
+  // for each element of an operand that it casts. Else actions of their own cast.
+  bool f8_casts = false;
+  double f8_cast = 0;
   bool wide_gradients = false;     // planner::stage::Policy
   bool gelu_in_product = false;    // of 16-bit operands
   double attention_f32 = 0;        // share of peak[f32]; 0: as of 16-bit operands

@@ -40,7 +40,7 @@ std::uint32_t written_args(const RankClass& k, const Action& a) {
     case ActionKind::zero:
     case ActionKind::receive:
     case ActionKind::pull: return 1;
-    case ActionKind::cast:
+    case ActionKind::cast: return from(1, a);
     case ActionKind::dequantise:
     case ActionKind::copy:
     case ActionKind::accumulate:

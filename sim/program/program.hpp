@@ -28,12 +28,14 @@
 // Immutable after lowering; thread-safe to read.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/dtype.hpp"
 #include "core/units.hpp"
 #include "models/graph.hpp"
+#include "planner/question/f8_matrix.hpp"
 #include "planner/question/job.hpp"
 #include "sim/program/collective.hpp"
 #include "sim/program/layout.hpp"
@@ -73,7 +75,7 @@ enum class ActionKind : std::uint8_t {
   weight_gradient,
   fence,            // no work: its waits and its signal, at its place in its stream
   zero,             // args {view}
-  cast,             // args {from, to}
+  cast,             // args {from, to...}; of a matrix in 8 bits there may be two, in both orders
   accumulate,       // args {from, into}: into += from, rounded to into's type
   dequantise,       // args {codes and constants of one matrix, matrix}
   copy,             // args {from, to}: host and device, of one type; op: index into transfers
@@ -138,6 +140,8 @@ struct Buffer {
   int slots = 1;                       // instances by micro-batch: micro_batch / share % slots
   // Micro-batches in turn that have one instance: versions of weights have a step's.
   std::int64_t share = 1;
+  // Of a matrix in 8 bits: its codes and scales, which are the elements.
+  std::optional<planner::F8Matrix> f8{};
   // Of a buffer that holds the end of a flat space: the element of that space that is its first.
   std::int64_t base = 0;
   bool persistent = false;  // allocated before the step, in declaration order; never freed

@@ -31,11 +31,16 @@ printf '%s' '{"schema":"model/1","name":"towers","family":"graph","loss":"cross_
   {"name":"both","kind":"concat","inputs":["drop.a","fc.b"]},
   {"name":"out","kind":"linear","inputs":["both"],"features":5}]}' >towers.json
 
-# round PINS...: one plan, run and comparison, of $model on $gpus ranks.
+printf '%s' '{"model_type":"llama","num_hidden_layers":2,"hidden_size":32,"intermediate_size":48,
+  "num_attention_heads":2,"max_position_embeddings":16,"vocab_size":67,
+  "hidden_act":"silu"}' >even.json
+
+# round PINS...: one plan, run and comparison, of $model on $gpus ranks, with the options $numbers.
+numbers=(--recipe fp32)
 round() {
   local pins=() pin
   for pin in "$@"; do pins+=(--pin "$pin"); done
-  "$planner" --model "$model" --gpus "$gpus" --seq "$seq" --global-batch 4 --recipe fp32 \
+  "$planner" --model "$model" --gpus "$gpus" --seq "$seq" --global-batch 4 "${numbers[@]}" \
     --gpu h100-sxm-80g "${pins[@]}" --out plan.json >/dev/null
   "$planner" exec plan.json --steps 2 --quiet --out run.json >/dev/null
   "$planner" compare plan.json run.json --json --out compare.json >shown.json
@@ -153,4 +158,21 @@ for wrong in fast 0GB/s 1GB/s,long; do
   [[ $code == 2 ]] && grep -q -- '--links' reason.txt
 done
 
+# Products in 8 bits run; scales of earlier steps, and what is gathered in 8 bits, are refused.
+model=even.json gpus=2 seq=16
+for scaling in tensorwise rowwise blockwise mxfp8; do
+  numbers=(--precision fp8 --fp8-scaling "$scaling")
+  round data=2 sharding=zero2
+  round tensor=2 sequence_parallel=true
+done
+refuses() {
+  local text=$1
+  shift
+  "$planner" --model even.json --gpus 2 --seq 16 --global-batch 4 --gpu h100-sxm-80g \
+    --precision fp8 --pin data=2 "$@" --out plan.json >/dev/null
+  if "$planner" exec plan.json --steps 1 --quiet 2>said.txt; then exit 1; fi
+  grep -q -- "$text" said.txt || { cat said.txt; exit 1; }
+}
+refuses 'plan with --fp8-scaling tensorwise' --fp8-scaling delayed
+refuses 'plan without --fp8-tensors' --fp8-tensors params
 printf 'plan, run, compare: all equal\n'

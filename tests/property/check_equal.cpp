@@ -42,9 +42,9 @@ std::string difference(const ProgramRun& run, const ReferenceResult& expected) {
 }
 
 void check_equal(const models::ModelSpec& spec, const planner::Job& job, const planner::Strategy& s,
-                 std::int64_t steps) {
+                 std::int64_t steps, const hw_profiles::Framework& framework) {
   INFO(planner::to_text(s) << " " << job.recipe << " lora_rank=" << job.lora_rank);
-  const ProgramRun run = run_program(spec, job, s, steps, kSeed);
+  const ProgramRun run = run_program(spec, job, s, steps, kSeed, {}, framework);
   CHECK(run.replicas_agree);
   CHECK(difference(run, reference(spec, job, run.program, s, steps)) == "");
 }

@@ -18,6 +18,7 @@ ReferenceResult reference(const models::ModelSpec& spec, const planner::Job& job
 std::string difference(const ProgramRun& run, const ReferenceResult& expected);
 
 void check_equal(const models::ModelSpec& spec, const planner::Job& job,
-                 const planner::Strategy& s, std::int64_t steps = kSteps);
+                 const planner::Strategy& s, std::int64_t steps = kSteps,
+                 const hw_profiles::Framework& framework = {});
 
 }  // namespace tests

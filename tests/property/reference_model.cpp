@@ -203,25 +203,31 @@ class Transformer : TransformerEnds {
   Typed experts_product(const std::string& matrix, Typed& x, std::int64_t n) {
     const std::int64_t k = x.size() / copies();
     Typed y(b_.activation, copies() * n);
+    const Operand in = input(matrix, x.at(), {copies(), n, k, n, k}, false);
     each_expert(matrix, [&](std::int64_t rows, std::int64_t first, const std::string& path) {
       const LinearShape s{rows, n, k, n, k};
-      host::linear(y.at(first * n), x.at(first * k), weight(path), {}, s, false,
+      const Operand w = matrix_of(path, s, false);
+      host::linear(y.at(first * n), in.view().at(first * k), w.view(), {}, s, false,
                    workspace(host::linear_workspace(b_.activation, s)));
     });
     return y;
   }
   void experts_product_backward(const std::string& matrix, Typed& dy, Typed& x, Typed& dx) {
     const std::int64_t n = dy.size() / copies(), k = x.size() / copies();
+    const LinearShape all{copies(), n, k, n, k};
+    const Operand in = input(matrix, x.at(), all, true);
+    const Operand d = gradient_of(matrix, dy.at(), all, true);
+    const Operand by_rows = gradient_of(matrix, dy.at(), all, false);
     each_expert(matrix, [&](std::int64_t rows, std::int64_t first, const std::string& path) {
       const LinearShape s{rows, n, k, n, k};
       const auto ws = workspace(host::linear_workspace(b_.activation, s));
-      const View dw = gradient(path);
-      const auto add = [&] {
-        host::linear_weight_gradient(dw, dy.at(first * n), x.at(first * k), s, ws);
+      const auto add = [&, dw = gradient(path)] {
+        if (!dw) return;
+        host::linear_weight_gradient(dw, d.view().at(first * n), in.view().at(first * k), s, ws);
       };
-      if (dw && b_.slices) b_.slices->in_turn(b_.slice, add);  // ranks may share this gradient
-      if (dw && !b_.slices) add();
-      host::linear_input_gradient(dx.at(first * k), dy.at(first * n), weight(path), s, false, ws);
+      b_.slices ? b_.slices->in_turn(b_.slice, add) : add();  // ranks may share this gradient
+      host::linear_input_gradient(dx.at(first * k), by_rows.view().at(first * n),
+                                  matrix_of(path, s, true).view(), s, false, ws);
     });
   }
 
@@ -306,10 +312,11 @@ class Transformer : TransformerEnds {
   // The first half of the columns of what the activation reads, the others were kept.
   void remake_half(const std::string& path, Layer& k) {
     const std::int64_t width = k.up.size() / rows_;
-    const LinearShape s{rows_, width / 2, h_, width, h_};
+    const LinearShape s{rows_, width / 2, h_, width, h_}, whole{rows_, width, h_, width, h_};
     const std::string product = path + first_product();
-    host::linear(k.up.at(), ffn_input(k).at(), weight(product + ".weight"),
-                 optional(b_.weights, product + ".bias"), s, false,
+    const Operand in = input(product + ".weight", ffn_input(k).at(), whole, false);
+    const Operand w = matrix_of(product + ".weight", whole, false);
+    host::linear(k.up.at(), in.view(), w.view(), optional(b_.weights, product + ".bias"), s, false,
                  workspace(host::linear_workspace(b_.activation, s)));
     activate(k);
   }

@@ -5,12 +5,14 @@
 // them. Not thread-safe.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/dtype.hpp"
 #include "exec/host/kernels.hpp"
 #include "models/spec.hpp"
+#include "planner/question/f8_matrix.hpp"
 
 namespace tests {
 
@@ -54,6 +56,7 @@ struct MicroBatch {
   std::int64_t first_sample = 0;       // counted over all steps
   std::int64_t loss_chunks = 1;        // the head takes the rows in so many runs
   bool stores_scores = false;          // attention keeps its probabilities
+  std::optional<planner::F8Scaling> f8;  // products of layers multiply in 8 bits
   bool halves = false;                 // backward makes half of what an activation reads again
   core::DType activation = core::DType::f32, statistic = core::DType::f32;
   Typed inputs;                        // i32 tokens, or features in the activation's type

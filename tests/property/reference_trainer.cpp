@@ -167,6 +167,8 @@ MicroBatch Trainer::micro_batch_of(std::int64_t step, std::int64_t rank, std::in
   batch.statistic = recipe_.statistic;
   batch.lora_rank = job_.lora_rank;
   batch.halves = division_.halves;
+  if (job_.precision == core::DType::f8)
+    batch.f8 = planner::f8_scaling_from_name(job_.fp8_scaling);
   batch.loss_chunks = division_.loss_chunks;
   batch.stores_scores = job_.attention == "unfused" || job_.attention == "fused_softmax";
   batch.weights = views([&](std::size_t i, bool) -> Typed& { return stages_[i].compute; });

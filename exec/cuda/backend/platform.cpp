@@ -110,6 +110,9 @@ core::Problems CudaPlatform::problems(const program::Program& program, const pla
                                          "execute it with --backend host, or another model: GPUs "
                                          "have transformers with heads of up to 256, and chains");
   for (core::Problem& p : shared_inputs(program)) found.push_back(std::move(p));
+  if (job.precision == core::DType::f8)
+    found.push_back({"precision", "bf16 or fp16 on a GPU", "fp8",
+                     "plan with --precision bf16, or run it with --backend host"});
   if (job.quantization == "two_factor")
     found.push_back({"quantization", "none, int8 or nf4 on a GPU", job.quantization,
                      "plan with --quantization nf4"});

@@ -62,8 +62,11 @@ std::optional<Pieces>& Evaluator::pieces(const Strategy& s, const models::ModelG
                       s.expert_dispatch};
   if (latest_ != nullptr && latest_->first == key) return latest_->second;
   auto found = pieces_.find(key);
-  if (found == pieces_.end())
-    found = pieces_.emplace(key, Pieces::of(graph, questions_.front().job, s, machines_)).first;
+  if (found == pieces_.end()) {
+    const Question& q = questions_.front();
+    const stage::Policy policy = stage::policy_of(q.job, q.profile.framework);
+    found = pieces_.emplace(key, Pieces::of(graph, q.job, policy, s, machines_)).first;
+  }
   if (found->second) rows_.take(graph.layer_template);
   latest_ = &*found;
   return latest_->second;

@@ -57,14 +57,15 @@ Strategy probe_strategy(const Strategy& shape, std::int64_t samples) {
 }
 
 // Of layers of one kind, at one sample.
-program::Program probe(const models::ModelGraph& graph, const Job& job, const Strategy& shape,
-                       std::size_t kind, bool ends) {
+program::Program probe(const models::ModelGraph& graph, const Job& job,
+                       const stage::Policy& policy, const Strategy& shape, std::size_t kind,
+                       bool ends) {
   constexpr std::int64_t samples = 1;
   const Strategy s = probe_strategy(shape, samples);
   Job one = job;
   one.global_batch = samples * s.grad_accum * s.data;
-  // Of pieces that no framework's state touches.
-  return lower(graph, one, s, {}, LayerProbe{static_cast<int>(kind), ends});
+  return lower(graph, one, s, stage::of_operators(policy),
+               LayerProbe{static_cast<int>(kind), ends});
 }
 
 // The routine's calls that compute, in order; casts of weights are the stage's affair, and so are
@@ -148,7 +149,7 @@ LayerElements elements_of(const models::Segment& layer, Quantization quantizatio
 }  // namespace
 
 std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job,
-                                 const Strategy& shape,
+                                 const stage::Policy& policy, const Strategy& shape,
                                  std::span<const cost::Machine* const> machines) {
   if (job.mode == Mode::inference || !is_summed(graph)) return std::nullopt;
   Pieces p;
@@ -159,7 +160,7 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
   for (std::size_t kind = 0; kind < graph.templates.size(); ++kind) {
     // Where nothing before the first layer trains, its backward pass differs from the others'.
     const bool ends = kind == 0 || !p.prologue_trains;
-    std::optional<Probe> probe = probe_of(graph, job, shape, kind, ends);
+    std::optional<Probe> probe = probe_of(graph, job, policy, shape, kind, ends);
     if (!probe) return std::nullopt;
     p.probes_.push_back(std::move(*probe));
     p.layers.push_back(elements_of(graph.templates[kind], quantization, stage::gathers_f8(job)));
@@ -172,10 +173,10 @@ std::optional<Pieces> Pieces::of(const models::ModelGraph& graph, const Job& job
 }
 
 std::optional<Pieces::Probe> Pieces::probe_of(const models::ModelGraph& graph, const Job& job,
-                                              const Strategy& shape, std::size_t kind,
-                                              bool ends) {
+                                              const stage::Policy& policy, const Strategy& shape,
+                                              std::size_t kind, bool ends) {
   Probe p;
-  p.program = probe(graph, job, shape, kind, ends);
+  p.program = probe(graph, job, policy, shape, kind, ends);
   if (!read_calls(shape, ends, p) || !read_changes(shape, p)) return std::nullopt;
   return p;
 }

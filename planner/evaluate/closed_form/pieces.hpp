@@ -89,10 +89,10 @@ class Pieces {
   // nullopt where the sums do not describe the model: more than kMostKinds kinds of layers, layers
   // whose backward reads their output, a graph without loss. shape: the strategy's degrees that
   // shape the graph, how its keys meet, its loss_chunks, and whether its schedule splits backward
-  // passes; the rest is ignored.
+  // passes; the rest is ignored. policy: what products read in 8 bits alone.
   // graph and machines outlive the result.
   static std::optional<Pieces> of(const models::ModelGraph& graph, const Job& job,
-                                  const Strategy& shape,
+                                  const stage::Policy& policy, const Strategy& shape,
                                   std::span<const cost::Machine* const> machines);
 
   const Forms& at(std::int64_t micro_batch);
@@ -114,7 +114,8 @@ class Pieces {
   };
 
   static std::optional<Probe> probe_of(const models::ModelGraph& graph, const Job& job,
-                                       const Strategy& shape, std::size_t kind, bool ends);
+                                       const stage::Policy& policy, const Strategy& shape,
+                                       std::size_t kind, bool ends);
   static bool read_calls(const Strategy& shape, bool ends, Probe& probe);  // false: not as expected
   static bool read_changes(const Strategy& shape, Probe& probe);  // false: not by the sample
   Forms build(std::int64_t micro_batch) const;

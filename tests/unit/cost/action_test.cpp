@@ -232,6 +232,8 @@ TEST_CASE("fp8 takes the peak of 8 bits for products, never for the head") {
   f.machine.peak[static_cast<std::size_t>(DType::f8)] = core::FlopsPerSecond{200e12};
   const double half = f.seconds(product) - 1e-6;
   f.machine.f8_gemms = true;
+  CHECK(f.seconds(product) - 1e-6 == Approx(half));  // of 16 bits that nothing casts
+  f.machine.f8_casts = true;
   CHECK(f.seconds(product) - 1e-6 == Approx(half / 2));
   f.rank.buffers[0].term = program::Term::logits;
   CHECK(f.seconds(product) - 1e-6 == Approx(half));
@@ -255,7 +257,12 @@ TEST_CASE("products in 8 bits cast their input and the gradient of their result"
 }
 
 TEST_CASE("scales of rows cost more casts than one of the tensor, and no faster products") {
-  const hw_profiles::Profile h100 = *hw_profiles::find_profile("h100-sxm-80g");
+  hw_profiles::Profile h100 = *hw_profiles::find_profile("h100-sxm-80g");
+  const Machine own = make_machine(h100, {.fp8 = true});  // whose casts are actions
+  CHECK(own.f8_gemms);
+  CHECK_FALSE(own.f8_casts);
+  CHECK(own.f8_cast == 0);
+  REQUIRE(hw_profiles::use_framework(h100, "megatron_core", "test").ok());
   const Machine plain = make_machine(h100, {.bf16 = true});
   const Machine tensor = make_machine(h100, {.fp8 = true});
   const Machine rows = make_machine(h100, {.fp8 = true, .fp8_rowwise = true});

@@ -157,7 +157,7 @@ TEST_CASE("gradients of a mixture's gates, copies and products are those of cent
   Buffer added = minus(sum, before);
   check_gradient(x, added, loss);
   Buffer dw = zeros(f64, w.size());
-  expert_linear_weight_gradient(dw, {}, d_made, copies, product, ws);
+  expert_linear_weight_gradient(dw, d_made, copies, product, ws);
   check_gradient(w, dw, loss);
 }
 
@@ -168,12 +168,12 @@ TEST_CASE("rows of several origins give the bits that each origin gives alone") 
          dw = zeros(f32, 30);
   Scratch ws(expert_linear_workspace(f32, both));
   expert_linear(y, x, w, {}, both, ws);
-  expert_linear_weight_gradient(dw, {}, y, x, both, ws);
+  expert_linear_weight_gradient(dw, y, x, both, ws);
   Buffer apart(f32, 8 * 5), sum = zeros(f32, 30);
   for (const std::int64_t origin : {0, 1}) {
     const View own = apart.view().at(origin * 20), from = x.view().at(origin * 12);
     expert_linear(own, from, w, {}, one, ws);
-    expert_linear_weight_gradient(sum, {}, own, from, one, ws);
+    expert_linear_weight_gradient(sum, own, from, one, ws);
   }
   CHECK(apart == y);
   CHECK(sum == dw);

@@ -66,8 +66,12 @@ planner::Question question_of(const Case& c, const models::ModelSpec& model, con
   job.quantization = c.quantization;
   job.mtp_layers = model.mtp_layers;
   if (c.wide) job.reduce_dtype = core::DType::f32;
-  if constexpr (requires { c.f8_weights; })
-    if (c.f8_weights) job.precision = core::DType::f8, job.fp8_tensors = {"params"};
+  if constexpr (requires { c.fp8; }) {
+    const std::string fp8 = c.fp8;     // what is gathered so, or how it is scaled
+    if (!fp8.empty()) job.precision = core::DType::f8;
+    if (fp8 == "params") job.fp8_tensors = {fp8};
+    else if (!fp8.empty()) job.fp8_scaling = fp8;
+  }
   return planner::make_question(model, job, profile, c.gpus).value();
 }
 template <class Case>

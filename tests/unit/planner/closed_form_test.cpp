@@ -17,7 +17,7 @@ struct Case {
   bool wide = false;                   // gradients reduced in f32
   std::vector<const char*> pins{};
   const char* framework = "native";
-  bool f8_weights = false;             // gathered in 8 bits
+  const char* fp8 = "";                // "params", or how what products read in 8 bits is scaled
 };
 
 }  // namespace
@@ -89,13 +89,19 @@ TEST_CASE("the closed form bounds the lowered memory within 2 % and follows its 
                           Case{"bert-large", "a100-sxm-80g", "mixed", 8, 128, 64, 0, "none", false,
                                {"schedule=pipedream|pipedream_2bw"}},
                           Case{"gpt2-355m", "h100-sxm-80g", "mixed", 8, 512, 64, 0, "none", false,
-                               {}, "native", true},
+                               {}, "native", "params"},
                           Case{"llama3-8b", "h100-sxm-80g", "megatron", 16, 2048, 32, 0, "none",
-                               false, {}, "megatron_core", true},
+                               false, {}, "megatron_core", "params"},
                           Case{"llama3-8b", "h100-sxm-80g", "fsdp2", 8, 2048, 64, 0, "none", false,
-                               {"sharding=zero3"}, "fsdp2", true},
+                               {"sharding=zero3"}, "fsdp2", "params"},
                           Case{"mixtral-8x7b", "h100-sxm-80g", "mixed", 16, 1024, 32, 0, "none",
-                               false, {}, "native", true});
+                               false, {}, "native", "params"},
+                          Case{"gpt2-124m", "h100-sxm-80g", "mixed", 8, 512, 64, 0, "none", false,
+                               {}, "native", "tensorwise"},
+                          Case{"llama3-8b", "h100-sxm-80g", "lean", 8, 2048, 32, 0, "none", false,
+                               {"sharding=none|zero3"}, "native", "blockwise"},
+                          Case{"gpt2-355m", "b200-sxm-180g", "mixed", 8, 512, 64, 8, "none", false,
+                               {}, "native", "mxfp8"});
   INFO(c.model << " on " << c.gpus << " x " << c.gpu << ", " << c.recipe);
   const models::ModelSpec model = models::find_model(c.model).value();
   const bool overlap = GENERATE(true, false);

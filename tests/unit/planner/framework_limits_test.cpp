@@ -207,5 +207,8 @@ TEST_CASE("a plan for our own executor names what that has no kernels for on GPU
   const std::string images = missing(question("alexnet", 2, "h100-sxm-80g"));
   CHECK(images.find("conv1.a, norm1.a, pool1.a and") != std::string::npos);
   CHECK(missing(question("alexnet", 2, "host")).empty());
+  Request narrow = question("gpt2-124m", 2, "h100-sxm-80g");
+  narrow.job.precision = core::DType::f8;
+  CHECK(missing(narrow).find("for products in 8 bits on GPUs") != std::string::npos);
   CHECK(missing(asked_of("megatron_core", "mixtral-8x7b", "h100-sxm-80g")).empty());
 }

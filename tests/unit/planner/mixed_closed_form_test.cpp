@@ -46,7 +46,7 @@ struct MixedCase {
   std::int64_t lora_rank = 0;
   const char* quantization = "none";
   bool wide = false;                   // gradients travel in f32
-  bool f8_weights = false;             // gathered in 8 bits
+  const char* fp8 = "";                // "params", or how what products read in 8 bits is scaled
 };
 
 }  // namespace
@@ -55,11 +55,14 @@ TEST_CASE("the closed form follows the lowering of models whose layers differ") 
   const MixedCase c = GENERATE(
       MixedCase{"dmdmdmdm"}, MixedCase{"ddmmmmmm"}, MixedCase{"ddmmmmmm", "lean"},
       MixedCase{"ddddnddn", "mixed"},
-      MixedCase{"dmdmdmdm", "mixed", 8, 512, 32, {}, "native", 0, "none", false, true},
+      MixedCase{"dmdmdmdm", "mixed", 8, 512, 32, {}, "native", 0, "none", false,
+                "params"},
       MixedCase{"ddmmmmmm", "mixed", 8, 512, 32, {"expert=4", "sharding=zero2|zero3"}, "native", 0,
-                "none", false, true},
+                "none", false, "params"},
       MixedCase{"dmdmdmdm", "fsdp2", 8, 512, 64, {"sharding=zero3"}, "fsdp2", 0, "none", false,
-                true},
+                "params"},
+      MixedCase{"ddmmmmmm", "mixed", 8, 512, 64, {"expert=1|4", "schedule=none|zb_h1"}, "native", 0,
+                "none", false, "rowwise"},
       MixedCase{"dmmnmmmm", "mixed", 8, 512, 32, {"expert=2|4"}},
       MixedCase{"ddmmmmmm", "mixed", 8, 512, 32, {"expert=4", "sharding=zero2|zero3"}},
       MixedCase{"dmdmdmdm", "fsdp2", 8, 512, 64, {"sharding=zero3"}, "fsdp2"},

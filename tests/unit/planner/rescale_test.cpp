@@ -27,25 +27,28 @@ std::vector<int> slots_of(const program::RankClass& k) {
 
 TEST_CASE("a rescaled program has the memory and the time of a fresh lowering") {
   const models::ModelSpec model = models::find_model("gpt2-124m").value();
-  const hw_profiles::Profile profile = hw_profiles::find_profile("a100-sxm-80g").value();
+  const hw_profiles::Profile profile = hw_profiles::find_profile("h100-sxm-80g").value();
+  const std::string fp8_scaling = GENERATE("", "tensorwise", "blockwise");
   Job job;
+  if (!fp8_scaling.empty()) job.precision = core::DType::f8, job.fp8_scaling = fp8_scaling;
   job.seq_len = 64;
   job.global_batch = 32;
   const Question question = make_question(model, job, profile, 4).value();
+  const stage::Policy policy = stage::policy_of(job, profile.framework);
   int compared = 0;
   for (const Structure& structure : structures(job, {4, 4, 12}, {})) {
     const Strategy first =
         resolve(model, job, with_micro_batch(structure.strategy, structure.micro_batches[0], 32));
     const models::ModelGraph graph =
         models::build_graph(model, graph_options(job, first)).value();
-    program::Program rescaled = lower(graph, job, first, {});
+    program::Program rescaled = lower(graph, job, first, policy);
     for (std::int64_t size : structure.micro_batches) {
       const Strategy to = with_micro_batch(first, size, 32);
       INFO(to_text(to));
       // Passes in flight never grow with the micro-batch; a single one receives in its turn.
       REQUIRE(rescale(rescaled, to) == (receives_ahead(first) == receives_ahead(to)));
       if (receives_ahead(first) != receives_ahead(to)) continue;
-      const program::Program fresh = lower(graph, job, to, {});
+      const program::Program fresh = lower(graph, job, to, policy);
       for (std::size_t i = 0; i < fresh.classes.size(); ++i) {
         CHECK(program::closed_form_live(rescaled.classes[i]) ==
               program::closed_form_live(fresh.classes[i]));
