@@ -75,12 +75,15 @@ void TunedProducts::write(exec::RunRecord& record) const {
 
 exec::cuda::GpuChoices choices_of_gpu(const planner::Plan& plan, const RunRequest& request,
                                       TunedProducts& products) {
+  // A candidate that the plan does not have is refused where it is run.
+  const planner::Candidate* const candidate = candidate_of(plan, request.candidate.value_or(0));
   return {.attention = kernel_of(request.attention),
           .gelu_by_products = request.gelu == "product",
           .deterministic = request.deterministic == "on",
           .records = request.device_times == "cupti",
           .products = products.choices(),
-          .workspace = planner::workspace_bytes(plan.profile)};
+          .workspace = candidate != nullptr ? candidate->memory.worst.workspace
+                                            : planner::workspace_bytes(plan.profile)};
 }
 
 }  // namespace cli

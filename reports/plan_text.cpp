@@ -93,7 +93,7 @@ std::string whose_text(const Plan& plan, TextStyle style) {
   const std::string missing = named(planner::kNoKernels, planner::kNoKernelsWhere);
   if (!missing.empty()) return says(", as if it had kernels on GPUs for " + missing + ".");
   // reports/measured/README.md
-  return says(". On an H200 steps of twelve models took 10 % less to 10 % more than predicted; of "
+  return says(". On an H200 steps of twelve models took 3 % less to 10 % more than predicted; of "
               "other GPUs it has run on an H100 alone.");
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/cost/fabric.hpp"
+#include "sim/cost/launches.hpp"
 
 namespace planner {
 namespace {
@@ -91,7 +92,14 @@ program::GroupSet groups_of(const program::Program& program, const program::Rank
 }
 
 core::Bytes workspace_bytes(const hw_profiles::Profile& profile) {
-  return profile.gpu.workspace + profile.framework.fixed_memory;
+  return cost::attention_room(profile).always;
+}
+
+core::Bytes workspace_bytes(const program::Program& program, const program::RankClass& k,
+                            const hw_profiles::Profile& profile) {
+  const bool trains = !k.last_backward.empty();
+  return trains ? cost::workspace_of(k.operators, program.samples, cost::attention_room(profile))
+                : workspace_bytes(profile);
 }
 
 core::Bytes overhead_bytes(const program::Mesh& mesh, program::GroupSet groups,
@@ -101,7 +109,8 @@ core::Bytes overhead_bytes(const program::Mesh& mesh, program::GroupSet groups,
 
 core::Bytes overhead_bytes(const program::Program& program, const program::RankClass& k,
                            const hw_profiles::Profile& profile) {
-  return workspace_bytes(profile) + profile.gpu.context + communicator_bytes(program, k, profile);
+  return workspace_bytes(program, k, profile) + profile.gpu.context +
+         communicator_bytes(program, k, profile);
 }
 
 }  // namespace planner

@@ -33,8 +33,13 @@ program::GroupSet groups_of(const program::Program& program, const program::Rank
 
 // Of matrix products, and what the framework's libraries hold.
 core::Bytes workspace_bytes(const hw_profiles::Profile& profile);
+// Of a rank of this class, with what calls of a library for its attention take.
+core::Bytes workspace_bytes(const program::Program& program,
+                            const program::RankClass& rank_class,
+                            const hw_profiles::Profile& profile);
 
-// Bytes of a device that no buffer of the program may use.
+// Bytes of a device that no buffer of the program may use. The first: without what attention takes
+// beyond the workspace that is always there (cost::workspace_of).
 core::Bytes overhead_bytes(const program::Mesh& mesh, program::GroupSet groups,
                            const hw_profiles::Profile& profile);
 core::Bytes overhead_bytes(const program::Program& program, const program::RankClass& rank_class,

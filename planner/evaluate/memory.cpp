@@ -73,7 +73,7 @@ MemoryTerms terms_of(const program::Program& program, const program::RankClass& 
   m.peaks = replay.peaks;
   m.live = replay.live;
   m.reserved = replay.reserved;
-  m.workspace = workspace_bytes(profile);
+  m.workspace = workspace_bytes(program, k, profile);
   m.context = profile.gpu.context;
   m.communicators = communicator_bytes(program, k, profile);
   m.host = program::host_bytes(k);

@@ -13,6 +13,9 @@
 namespace planner {
 namespace {
 
+// Attention's calls are as of a micro-batch of so many.
+constexpr std::int64_t kSamples = 8;
+
 // Seconds of a sample, by what sets them.
 struct Seconds {
   double products = 0, others = 0;
@@ -24,8 +27,10 @@ void add(const models::Operator& op, const cost::Machine& machine, core::FlopsPe
   if (models::ops::schema(op.kind).work.by == models::ops::WorkOf::attention) {
     const double computed = op.causal ? 0.5 : 1;
     const auto time = [&](core::Flops flops, bool forward) {
-      const bool own = cost::is_own_attention(op, forward, 1, machine);
-      return flops / (peak * cost::attention_efficiency(forward, own, machine));
+      const bool own = cost::is_own_attention(op, forward, kSamples, machine);
+      const core::Bytes most = machine.attention_workspace;
+      const std::int64_t blocks = cost::backward_calls(op, kSamples, most).blocks;
+      return flops / (peak * cost::attention_efficiency(forward, own, blocks, machine));
     };
     all.others += computed * (time(op.flops_forward, true) + time(backward, false)).value();
   } else if (op.is_gemm) {

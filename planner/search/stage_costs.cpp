@@ -177,8 +177,9 @@ StageCosts costs_of_pieces(const Question& q, const models::ModelGraph& graph,
   const auto& times = forms.kernels.front().whole;
   StageCosts costs;
   StageLoads& loads = costs.loads;
+  const std::int64_t library = forms.attention.front();
   const auto works = [&](std::size_t at) {
-    loads.working = std::max(loads.working, forms.live[at].peak);
+    loads.working = std::max(loads.working, forms.live[at].peak + library);
     return times[at];
   };
   for (std::size_t kind = 0; kind < graph.templates.size(); ++kind) {

@@ -1,8 +1,9 @@
 #pragma once
-// Weights that data ranks gather as 8-bit codes (fp8_tensors: params): which ones they are. How
-// they are stored and gathered is policy.hpp's. A code takes a byte. Scales are left out: one of
-// f32 for a tensor, or for 128 x 128 weights, takes less than a thousandth of the codes' bytes. So
-// are the greatest values that ranks tell each other for the scales. Pure.
+// Which products are in 8 bits, and of their weights those that data ranks gather as codes
+// (fp8_tensors: params). How codes are stored and gathered is policy.hpp's. A gathered code takes a
+// byte. Scales are left out: one of f32 for a tensor, or for 128 x 128 weights, takes less than a
+// thousandth of the codes' bytes. So are the greatest values that ranks tell each other for the
+// scales. Pure.
 
 #include <vector>
 

@@ -76,8 +76,7 @@ double of_width(const AttentionPass& pass, const Machine& machine) {
 
 // Of a sequence's tiles those on the diagonal of a causal mask are half in vain, and short
 // sequences have many of them. Without a mask only the last tile is: 512 tokens of BERT large kept
-// 0.97 (forward) and 1.14 (backward) of the rate of long ones on an H200
-// (reports/measured/h200_families.json).
+// 0.97 of the forward rate of long ones on an H200 (reports/measured/h200_families.json).
 double tiles_in_use(const AttentionPass& pass) {
   const auto s = static_cast<double>(pass.seq_len);
   if (pass.causal) return s / (s + kShortSequence);
@@ -86,9 +85,18 @@ double tiles_in_use(const AttentionPass& pass) {
 
 }  // namespace
 
-double attention_efficiency(bool forward, bool own, const Machine& machine) {
+// A call's multiprocessors do not end together: while its last blocks of keys are computed, all but
+// a few wait, for about the time of one block. Calls of 256 blocks thus keep 0.66 of the rate, of
+// 768 0.85, of 4096 0.97 on 132 multiprocessors. Nothing of it is fitted; divided by it, rates of
+// heads of 128 on an H200 are 0.361 in steps (256 blocks a call) and 0.378 alone (768), those of 64
+// 0.24 to 0.25 in 256, 768 and 1024 (reports/measured/h200_families.json, h200_steps.json,
+// h200_calibration.json).
+double attention_efficiency(bool forward, bool own, std::int64_t blocks, const Machine& machine) {
   if (own) return forward ? kOwnForward : kOwnBackward;
-  return forward ? machine.attention_forward : machine.attention_backward;
+  if (forward) return machine.attention_forward;
+  if (blocks == 0) return machine.attention_backward;
+  const auto all = static_cast<double>(blocks + machine.multiprocessors);
+  return machine.attention_backward * static_cast<double>(blocks) / all;
 }
 
 core::Seconds attention_time(const AttentionPass& pass, core::DType type, core::Bytes bytes,
@@ -100,7 +108,7 @@ core::Seconds attention_time(const AttentionPass& pass, core::DType type, core::
     return std::max(flops / (peak_of(core::DType::f32, machine) * share), moved);
   }
   const bool vectors = type == core::DType::f32 && machine.attention_f32 > 0;
-  const double wide = attention_efficiency(pass.forward, pass.own, machine);
+  const double wide = attention_efficiency(pass.forward, pass.own, pass.blocks, machine);
   const double rate =
       vectors ? machine.attention_f32 : wide * of_width(pass, machine) * tiles_in_use(pass);
   return std::max(flops / (peak_of(type, machine) * rate), moved);

@@ -43,10 +43,11 @@ struct AttentionPass {
   bool causal = true;
   bool on_vectors = false;             // without tensor cores, whatever the type
   bool own = false;                    // by this tool's kernels where a library has faster ones
+  std::int64_t blocks = 0;             // of a backward call of the library; 0: any number of them
 };
-// What a pass over long sequences keeps of the 16-bit peak on tensor cores, with heads of 128. own:
-// as AttentionPass's.
-double attention_efficiency(bool forward, bool own, const Machine& machine);
+// What a pass over long sequences keeps of the 16-bit peak on tensor cores, with heads of 128. own,
+// blocks: as AttentionPass's.
+double attention_efficiency(bool forward, bool own, std::int64_t blocks, const Machine& machine);
 core::Seconds attention_time(const AttentionPass& pass, core::DType type, core::Bytes bytes,
                              const Machine& machine);
 

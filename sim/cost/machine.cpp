@@ -44,6 +44,19 @@ static double published_attention(const hw_profiles::Profile& profile, const Ker
   return flash2;
 }
 
+// 256 MiB hold one call of what few models train with: GPT-2's micro-batch of 32 takes 805 MB. On
+// an H100 cuDNN made 401 TFLOP/s in one call where own kernels made 158 (heads of 128, 4096 tokens,
+// reports/measured/h100_attention.json).
+AttentionRoom attention_room(const hw_profiles::Profile& profile) {
+  constexpr std::int64_t kShare = 32;
+  AttentionRoom room;
+  room.always = room.most = profile.gpu.workspace + profile.framework.fixed_memory;
+  const bool asks = profile.gpu.compute_capability && profile.native.attention_backward &&
+                    profile.framework.executor_kernels.value_or(false);
+  if (asks) room.most = std::max(room.most, core::Bytes(profile.gpu.usable.value() / kShare));
+  return room;
+}
+
 static void set_attention(const hw_profiles::Profile& profile, const KernelUse& use,
                           Machine& machine) {
   const double published = published_attention(profile, use);
@@ -53,8 +66,7 @@ static void set_attention(const hw_profiles::Profile& profile, const KernelUse& 
   machine.attention_backward = profile.native.attention_backward.value_or(published);
   machine.narrow_forward = profile.native.narrow_forward.value_or(machine.narrow_forward);
   machine.narrow_backward = profile.native.narrow_backward.value_or(machine.narrow_backward);
-  if (profile.native.attention_backward)
-    machine.attention_workspace = profile.gpu.workspace + profile.framework.fixed_memory;
+  if (profile.native.attention_backward) machine.attention_workspace = machine.attention_room.most;
 }
 
 // The part of their peak that products reach through whole steps, at most the best that anybody
@@ -141,6 +153,7 @@ static Machine machine_of_one_kind(const hw_profiles::Profile& profile, const Ke
   machine.gemm_efficiency_f8 = gpu.gemm_efficiency_f8.value_or(gpu.gemm_efficiency) * kept;
   machine.gemm_wave_loss = gpu.gemm_wave_loss.value_or(machine.gemm_wave_loss);
   machine.gemm_prologue_k = prologue(gpu);
+  machine.attention_room = attention_room(profile);
   set_attention(profile, use, machine);
   machine.f8_gemms = use.fp8 && gpu.peak_f8.has_value() && !use.fp8_rowwise;
   machine.f8_casts = use.fp8 && gpu.peak_f8 && !profile.framework.executor_kernels.value_or(false);

@@ -18,6 +18,12 @@ struct Mixed;  // sim/cost/mixed.hpp
 
 inline constexpr std::size_t kTypes = 9;  // of core::DType
 
+// The workspace that products and other kernels of the framework have on a GPU, and the most that
+// calls of a library for attention may have instead: where the executor asks one (cuDNN's backward
+// pass on Hopper), a thirty-second of the memory, if that is more.
+struct AttentionRoom { core::Bytes always{}, most{}; };
+AttentionRoom attention_room(const hw_profiles::Profile& profile);
+
 struct Machine {
   // Dense GEMM peak by input type; zero where the device computes no such type.
   std::array<core::FlopsPerSecond, kTypes> peak{};
@@ -29,7 +35,9 @@ struct Machine {
   // Of the 16-bit peak, causal FLOPs counted once; of these, what heads narrower than 128 reach.
   double attention_forward = 0, attention_backward = 0;
   double narrow_forward = 0.85, narrow_backward = 0.85;
-  core::Bytes attention_workspace{};  // of a library that the executor asks; 0: rates are of any
+  // The workspace of a library that the executor asks, at most; 0: rates are of any.
+  core::Bytes attention_workspace{};
+  AttentionRoom attention_room{};
   int multiprocessors = 1;         // enabled ones: the width of a wave
   core::BytesPerSecond memory{};   // achieved, not nominal
   core::Seconds launch{};          // gap between two kernels of a replayed graph

@@ -12,6 +12,7 @@
 #include "hw_profiles/load.hpp"
 #include "planner/evaluate/communicators.hpp"
 #include "sim/cost/kernel.hpp"
+#include "sim/cost/launches.hpp"
 
 namespace exec::cuda {
 namespace {
@@ -186,9 +187,10 @@ class GpuCalibrator {
         // The full square, as the operator graph states it: two products of 2 seq^2 d a head, and
         // backward five (models/operators_transformer.cpp).
         const double square = 4.0 * static_cast<double>(out) * static_cast<double>(seq);
+        const std::int64_t blocks = blocks_of_call(s);
         const auto of = [&](double products, std::int64_t tensors) {
           return cost::attention_time({.flops = core::Flops(products / 2 * square), .seq_len = seq,
-                                       .head_dim = d},
+                                       .head_dim = d, .forward = products == 2, .blocks = blocks},
                                       DType::bf16, core::Bytes(2 * tensors * out), whole).value();
         };
         const double seconds[] = {attention_pass(s, out, false), attention_pass(s, out, true)};
@@ -203,6 +205,16 @@ class GpuCalibrator {
                                attention_.name()));
     set_attention("native.attention_forward", "native.narrow_forward", forward);
     set_attention("native.attention_backward", "native.narrow_backward", backward);
+  }
+  // Blocks of keys of one call of the library's backward pass; own kernels take all at once.
+  std::int64_t blocks_of_call(const host::AttentionShape& s) const {
+    if (!attention_.absent().empty()) return 0;
+    models::Operator op;
+    op.kind = models::OpKind::attention;
+    op.rows = op.keys = s.seq;
+    op.heads = s.heads, op.kv_heads = s.kv_heads, op.head_dim = s.head_dim;
+    const auto most = static_cast<std::int64_t>(bench_.queue().workspace_bytes);
+    return cost::backward_calls(op, s.samples, core::Bytes(most)).blocks;
   }
   // Of what a machine of efficiency 1 would take, over what was measured, by width of the heads.
   struct Rates {

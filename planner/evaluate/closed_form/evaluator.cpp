@@ -284,6 +284,7 @@ const Evaluator::AtMicroBatch& Evaluator::routines(std::int64_t micro_batch,
   at.roles.resize(roles_.size());
   shared_.clear();
   at.boundary = forms.boundary;
+  std::ranges::copy(forms.attention, at.attention.begin());
   const bool lands = receives_ahead(strategy_);
   const bool interleaved = interleaves(strategy_.schedule);
   for (std::size_t r = 0; r < roles_.size(); ++r) {

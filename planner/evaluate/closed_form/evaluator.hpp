@@ -78,6 +78,7 @@ class Evaluator {
     std::vector<RoleFigures> roles;
     std::array<Messages, kColumns> messages;
     std::array<MessageTime, kMachines> message;
+    std::array<std::int64_t, kMachines> attention{};  // bytes (Forms::attention)
   };
 
   bool covers(const Strategy& s) const;
@@ -99,7 +100,8 @@ class Evaluator {
   std::size_t column_of_stage(std::int64_t stage) const;
   void add_whole(AtMicroBatch& at) const;
   // What a rank that holds so much takes of a device as large as the first kind's.
-  std::int64_t scaled(std::int64_t held, const Role& role, std::size_t column) const;
+  std::int64_t scaled(std::int64_t held, const Role& role, const AtMicroBatch& known,
+                      std::size_t column) const;
   // Whether the second rank may stand for all between the first and the last.
   bool second_is_fullest(const Strategy& s) const;
   bool number_kinds();                 // false: too many rows

@@ -46,7 +46,8 @@ void Evaluator::add_whole(AtMicroBatch& at) const {
 }
 
 // Of a stage on GPUs of several kinds, on the kind where it takes the greatest share.
-std::int64_t Evaluator::scaled(std::int64_t held, const Role& role, std::size_t column) const {
+std::int64_t Evaluator::scaled(std::int64_t held, const Role& role, const AtMicroBatch& known,
+                               std::size_t column) const {
   const std::size_t many = mixed_->kinds.size();
   std::size_t first = column % many, last = first;
   if (column == kWhole) {
@@ -60,7 +61,7 @@ std::int64_t Evaluator::scaled(std::int64_t held, const Role& role, std::size_t 
   double most = 0;
   for (std::size_t kind = first; kind <= last; ++kind) {
     const std::size_t own = column_of(kind, first != last);
-    most = std::max(most, static_cast<double>(held + role.beside[own]) *
+    most = std::max(most, static_cast<double>(held + role.beside[own] + known.attention[own]) *
                               (usable(questions_.front().profile) / usable(profile_of(own))));
   }
   return static_cast<std::int64_t>(most);

@@ -146,8 +146,8 @@ Figures Evaluator::figures_of(const AtMicroBatch& known, std::size_t i) {
   for (std::size_t r = 0; r < roles_.size(); ++r, ++figures) {
     const Role& role = roles_[r];
     const StageTime& time = figures->time[i];
-    device = std::max(device, mixed_ == nullptr ? held_[r] + role.beside[i]
-                                                : scaled(held_[r], role, i));
+    device = std::max(device, mixed_ == nullptr ? held_[r] + role.beside[i] + known.attention[i]
+                                                : scaled(held_[r], role, known, i));
     if (slow == nullptr || slot(time) > slot(*slow)) slow = &time;
     // The last rank ends with the first one where both sum tied gradients.
     const bool waits = ends_joined && r + 1 == roles_.size();

@@ -13,6 +13,7 @@
 #include "planner/lowering/rescale.hpp"
 #include "sim/cost/action.hpp"
 #include "sim/cost/kernel.hpp"
+#include "sim/cost/launches.hpp"
 #include "sim/cost/link.hpp"
 #include "sim/cost/remembered_cost.hpp"
 
@@ -351,6 +352,11 @@ Forms Pieces::build(std::int64_t b) const {
     const core::Seconds copy = cost::memory_time(core::Bytes(2 * forms.boundary), *machine);
     forms.landing.push_back(core::to_picoseconds(copy + machine->launch).value());
     forms.message.push_back(message_time(forms.boundary, *machine));
+    core::Bytes most = machine->attention_room.always;
+    for (const Probe& p : probes_)
+      most = std::max(most, cost::workspace_of(p.program.classes.front().operators, b,
+                                               machine->attention_room));
+    forms.attention.push_back((most - machine->attention_room.always).value());
   }
   return forms;
 }

@@ -49,6 +49,8 @@ struct Forms {
   std::int64_t boundary = 0;                         // bytes of a boundary tensor
   std::vector<std::int64_t> landing;  // by machine: copying one out of the landing buffer
   std::vector<MessageTime> message;   // by machine
+  // By machine: bytes that calls for attention take beyond the workspace that is always there.
+  std::vector<std::int64_t> attention;
 };
 
 // What of a layer's trained elements has a unit and spans of its own (stage::Stage::unit_groups):

@@ -25,16 +25,28 @@ TEST_CASE("Llama 3 405B on 8,192 and 16,384 H100 is as fast as its authors had i
   CHECK(s.schedule == Schedule::interleaved);
   CHECK(s.stages.front() == 0);        // the embeddings and the head have chunks of their own
   CHECK(s.stages.back() == 0);
-  CHECK(std::abs(plan.chosen->throughput.mfu / 0.41 - 1) < 0.12);
+  // Their trainer is no shipped framework: Megatron's is the nearest. Ours computes attention with
+  // cuDNN in a workspace of 2.4 GiB.
+  const auto near_theirs = [](const Request& asked, double mfu) {
+    Request tuned = asked;
+    REQUIRE(hw_profiles::use_framework(tuned.profile, "megatron_core", "test").ok());
+    tuned.job.framework = "megatron_core";
+    const Plan other = pinned_plan(tuned);
+    REQUIRE(other.chosen);
+    CHECK(std::abs(other.chosen->throughput.mfu / mfu - 1) < 0.08);
+  };
+  near_theirs(r, 0.41);
+  CHECK(std::abs(plan.chosen->throughput.mfu / 0.41 - 1) < 0.16);
   r.gpus = 8192;
+  near_theirs(r, 0.43);
   const Plan half = pinned_plan(r);
   REQUIRE(half.chosen);
-  CHECK(std::abs(half.chosen->throughput.mfu / 0.43 - 1) < 0.12);
+  CHECK(std::abs(half.chosen->throughput.mfu / 0.43 - 1) < 0.16);
   // Theirs takes 82 % of the memory, which one run in eleven may not have: it is not recommended.
   r.max_risk = 0.15;
   const Plan theirs = pinned_plan(r, {"tensor=8", "pipeline=16"});
   REQUIRE(theirs.chosen);
-  CHECK(std::abs(theirs.chosen->throughput.mfu / 0.43 - 1) < 0.12);
+  CHECK(std::abs(theirs.chosen->throughput.mfu / 0.43 - 1) < 0.16);
   CHECK(half.chosen->time.step < 1.08 * theirs.chosen->time.step);
 }
 
