@@ -149,6 +149,19 @@ static std::string operators_that(const models::ModelGraph& graph, Holds&& holds
                      more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
+// Each micro-batch casts the weights that its products read in 8 bits.
+static void state_repeated_casts(Plan& plan) {
+  const std::int64_t times = plan.chosen->strategy.grad_accum;
+  const std::optional<Recipe> recipe = resolve_recipe(plan.job.recipe, plan.job.precision);
+  const bool repeats = stage::casts_by_action(plan.job, plan.profile.framework) && times > 1 &&
+                       plan.job.mode != Mode::inference && plan.job.lora_rank == 0;
+  if (!repeats || !recipe || !recipe->has_master || plan.job.in_few_bits("params")) return;
+  plan.assumptions.push_back(fmt::format(
+      "each of {} micro-batches casts the weights to 8 bits again; --fp8-tensors params stores "
+      "them so (planned and simulated, not executed)",
+      times));
+}
+
 void state_missing_kernels(Plan& plan) {
   const bool own = plan.profile.gpu.compute_capability &&
                    plan.profile.framework.executor_kernels.value_or(false);
@@ -166,6 +179,7 @@ void state_missing_kernels(Plan& plan) {
     plan.assumptions.push_back(
         fmt::format("{}{}{}its times are predicted as if it had; --framework plans for another",
                     kNoKernels, missing, kNoKernelsWhere));
+  state_repeated_casts(plan);
 }
 
 // Updates of what is offloaded run at a GPU's share of the host's memory bandwidth.

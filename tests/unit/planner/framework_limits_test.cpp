@@ -192,9 +192,24 @@ TEST_CASE("DeepSpeed keeps wide gradients of all parameters where it shards no g
   CHECK(large.chosen->strategy.offload.empty());
 }
 
+TEST_CASE("Megatron gathers weights in 8 bits with its distributed optimizer alone") {
+  for (const bool gathers : {false, true}) {
+    Request r = asked_of("megatron_core", "llama3-8b", "h100-sxm-80g");
+    r.job.precision = core::DType::f8;
+    if (gathers) r.job.fp8_tensors = {"params"};
+    const auto within = within_framework(r);
+    REQUIRE(within.ok());
+    Strategy s;
+    s.data = 2;
+    CHECK(within->constraints.admits(s) != gathers);
+    s.sharding = Sharding::zero1;
+    CHECK(within->constraints.admits(s));
+  }
+}
+
 TEST_CASE("a plan for our own executor names what that has no kernels for on GPUs") {
-  const auto missing = [](const Request& r) {
-    const Plan plan = pinned_plan(r);
+  const auto missing = [](const Request& r, std::initializer_list<std::string_view> pins = {}) {
+    const Plan plan = pinned_plan(r, pins);
     REQUIRE(plan.chosen);
     for (const std::string& text : plan.assumptions)
       if (text.starts_with(kNoKernels)) return text;
@@ -202,7 +217,10 @@ TEST_CASE("a plan for our own executor names what that has no kernels for on GPU
   };
   CHECK(missing(question("gpt2-124m", 2, "h100-sxm-80g")).empty());
   CHECK(missing(question("llama3-8b", 8, "h100-sxm-80g")).empty());
-  CHECK(missing(question("mixtral-8x7b", 16, "h100-sxm-80g")).empty());
+  const Request mixture = question("mixtral-8x7b", 16, "h100-sxm-80g");
+  CHECK(missing(mixture, {"context=1"}).empty());
+  CHECK(missing(mixture, {"context=2"}).find("for context parallelism on GPUs") !=
+        std::string::npos);
   CHECK(missing(question("gemma-2-9b", 8, "h100-sxm-80g")).empty());
   const std::string images = missing(question("alexnet", 2, "h100-sxm-80g"));
   CHECK(images.find("conv1.a, norm1.a, pool1.a and") != std::string::npos);
@@ -210,5 +228,8 @@ TEST_CASE("a plan for our own executor names what that has no kernels for on GPU
   Request narrow = question("gpt2-124m", 2, "h100-sxm-80g");
   narrow.job.precision = core::DType::f8;
   CHECK(missing(narrow).find("for products in 8 bits on GPUs") != std::string::npos);
+  CHECK(says(pinned_plan(narrow, {"micro_batch=4"}), "micro-batches casts the weights to 8 bits"));
+  narrow.job.fp8_tensors = {"params"};
+  CHECK_FALSE(says(pinned_plan(narrow, {"micro_batch=4"}), "casts the weights to 8 bits"));
   CHECK(missing(asked_of("megatron_core", "mixtral-8x7b", "h100-sxm-80g")).empty());
 }
