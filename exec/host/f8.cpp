@@ -48,7 +48,7 @@ std::byte* scales_of(const View& v) {
   return static_cast<std::byte*>(v.data) + v.f8->elements();
 }
 
-// Scales lie behind any number of codes, not always where a float may.
+// Scales follow the codes, so their addresses may not be aligned for a float.
 float scale_of(const View& v, std::int64_t index) {
   const std::byte* const scales = scales_of(v);
   if (v.f8->exponents())
@@ -142,7 +142,8 @@ class Caster {
 
   const View to_, from_;
   const F8Matrix& m_;
-  std::array<float, kChunk> inverse_{};  // of a block's columns; of a wide tile, of each chunk's
+  // 1 / scale of each column of the block; one number where a tile is wider than a chunk.
+  std::array<float, kChunk> inverse_{};
 };
 
 template <class T>

@@ -11,7 +11,8 @@
 
 namespace exec::host {
 
-// kBias: 127 less the format's own bias. kTiny: the number whose last bit is the format's least.
+// kBias: 127 less the format's own bias. kGreatest: the code of the greatest magnitude. tiny: a
+// number whose last bit in f32 has the value of the format's least number.
 template <int kMantissa, std::uint32_t kBias, std::uint32_t kGreatest>
 std::uint8_t to_f8(float x, float tiny) {
   constexpr int kShift = 23 - kMantissa;
@@ -35,7 +36,7 @@ float greatest(planner::F8Format format);
 
 // to[all of the matrix] = round(from[the same, row by row]). Of each tile: scale = greatest
 // magnitude / greatest(format) in f32, rounded up to a power of 2 where scales are; 1 where all are
-// 0. Of magnitudes that are not finite the tile becomes NaN. REQUIRES: to.f8.
+// 0. A tile that has an infinity or a NaN becomes NaN. REQUIRES: to.f8.
 void cast_to_f8(View to, View from);
 // out[0:n) = the elements from v.first on, row by row. REQUIRES: v.f8.
 void load_f8(const View& v, std::int64_t n, float* out);

@@ -79,7 +79,7 @@ struct Schema {
   std::string_view inputs{}, parameters{}, outputs{};  // Operator's, in order
   // What the forward action has behind them that is no tensor of the operator.
   std::string_view beside{};
-  std::string_view beside_gradient{};  // the same of its gradients
+  std::string_view beside_gradient{};  // what the gradient actions have in addition
   std::string_view keeps{};            // Operator::saved, in order
   std::string_view input_gradient{}, weight_gradient{};  // empty: there is no such action
   std::string_view in_place{};         // "y=x": y may have the storage of x

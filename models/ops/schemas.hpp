@@ -93,7 +93,7 @@ inline constexpr Schema width_norm{
 
 // y = x W^T (+ b). Keeps x when W is trained; or the operator that makes x also makes a copy of it
 // in fewer bits, and that copy is kept. A product of which half was kept makes the other half.
-// What it multiplies may be codes of 8 bits; then d_b sums d_y as it was before its cast: `summed`.
+// Operands may be codes of 8 bits. Then d_b sums `summed`, which is d_y before its cast.
 inline constexpr Schema linear{
     .kind = OpKind::linear,
     .inputs = "x", .parameters = "w b?", .outputs = "y", .beside = "<- half?",

@@ -38,8 +38,8 @@ core::Bytes workspace_bytes(const program::Program& program,
                             const program::RankClass& rank_class,
                             const hw_profiles::Profile& profile);
 
-// Bytes of a device that no buffer of the program may use. The first: without what attention takes
-// beyond the workspace that is always there (cost::workspace_of).
+// Bytes of a device that no buffer of the program may use. The first overload leaves out what
+// attention takes beyond the workspace that is always there (cost::workspace_of).
 core::Bytes overhead_bytes(const program::Mesh& mesh, program::GroupSet groups,
                            const hw_profiles::Profile& profile);
 core::Bytes overhead_bytes(const program::Program& program, const program::RankClass& rank_class,

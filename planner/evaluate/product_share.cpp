@@ -13,7 +13,7 @@
 namespace planner {
 namespace {
 
-// Attention's calls are as of a micro-batch of so many.
+// The micro-batch is not known here: attention's calls are divided as for this many samples.
 constexpr std::int64_t kSamples = 8;
 
 // Seconds of a sample, by what sets them.

@@ -71,7 +71,7 @@ bool rescale(program::Program& program, const Strategy& to) {
   const auto scale = [&](std::int64_t& n) { n = n / from * to.micro_batch; };
   const auto scale_buffer = [&](program::Buffer& b) {
     if (!b.f8) return std::ranges::for_each(b.elements, scale), void();
-    b.f8->groups = to.micro_batch;     // scales of a whole matrix do not become more
+    b.f8->groups = to.micro_batch;     // a scale of the whole matrix stays one
     b.elements = {b.f8->bytes().value()};
   };
   for (program::RankClass& k : program.classes) {

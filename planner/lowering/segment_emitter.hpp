@@ -286,7 +286,7 @@ class SegmentEmitter {
   std::vector<std::uint16_t> halved_;     // by position, kNone where it is made again whole
   std::vector<bool> f8_products_;         // by position; empty: none is in 8 bits
   std::vector<bool> f8_codes_;            // by parameter: codes already; empty: none is
-  // By what it is cast from, and in which order: a tensor or a parameter.
+  // By operand, order, and the index of the tensor or parameter that is cast.
   std::map<std::tuple<F8Operand, bool, std::int32_t>, std::uint16_t> f8_buffers_;
   std::uint16_t keys_ = program::kNone;   // keys and values of all context ranks
   std::uint16_t shared_keys_ = program::kNone;  // of all tensor ranks, in their order

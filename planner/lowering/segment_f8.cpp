@@ -45,7 +45,7 @@ View SegmentEmitter::f8_view(const F8Matrix& matrix, std::int32_t of, const std:
   return constant_view(at->second);
 }
 
-// Of rows of activations or of their gradients, so many columns wide.
+// The copy of an activation or of its gradient, whose rows have so many columns.
 View SegmentEmitter::f8_rows(F8Operand operand, TensorIndex t, std::int64_t columns,
                              bool by_columns) {
   const models::Tensor& tensor = segment_.tensors[static_cast<std::size_t>(t)];
@@ -100,7 +100,8 @@ void SegmentEmitter::forward_in_f8(const Op& op, std::uint16_t index, Given give
   builder_.free(x);
 }
 
-// In the orders of the gradients that are computed now.
+// Casts the gradient of the result once, in the order of each gradient that is computed from it
+// now.
 SegmentEmitter::F8Gradient SegmentEmitter::cast_gradient(const Op& op, View d_y, bool of_weight,
                                                          bool of_input) {
   F8Gradient cast;

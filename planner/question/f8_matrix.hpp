@@ -39,11 +39,11 @@ struct F8Matrix {
 
   F8Format format() const;
   bool per_sample() const { return operand != F8Operand::weight; }
-  bool exponents() const { return scaling == F8Scaling::mxfp8; }  // scales are powers of 2, a byte
+  bool exponents() const { return scaling == F8Scaling::mxfp8; }  // as scales, a byte each
   bool powers_of_2() const { return exponents() || scaling == F8Scaling::rowwise; }
   // Whether kernels read all of the matrix for the scales, before they read it again to cast it.
   bool reads_twice() const;
-  // Elements that share a scale. Of tiles as high as all groups together: 0 rows.
+  // The size of a tile, whose elements share a scale. 0 rows: as high as all groups together.
   std::int64_t tile_rows() const, tile_columns() const;
   std::int64_t all_rows() const { return groups * rows; }
   std::int64_t elements() const { return groups * rows * columns; }

@@ -131,8 +131,8 @@ void state_masked_share(const Question& question, Plan& plan) {
       100 * share));
 }
 
-// The names, and those of the operators that hold: the first few, and how many more. Empty where
-// there is none.
+// `names`, then the names of the operators for which `holds` is true: the first few, and how many
+// more. Empty where there is none.
 template <class Holds>
 static std::string operators_that(const models::ModelGraph& graph, Holds&& holds,
                                   std::vector<std::string> names) {
@@ -169,7 +169,7 @@ void state_missing_kernels(Plan& plan) {
   const auto graph = models::build_graph(
       plan.model, graph_options(plan.job, plan.chosen->strategy, plan.profile.framework));
   PLANNER_CHECK(graph.ok(), "a model that was refused is not planned");
-  std::vector<std::string> whole;      // that no single operator stands for
+  std::vector<std::string> whole;      // what no single operator is the reason for
   if (stage::casts_by_action(plan.job, plan.profile.framework))
     whole.push_back("products in 8 bits");
   if (plan.chosen->strategy.context > 1) whole.push_back("context parallelism");

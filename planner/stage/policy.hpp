@@ -48,10 +48,11 @@ struct Policy {
   // whole codes in so many orders.
   bool weights_f8 = false;
   std::int64_t f8_orders = 1;
-  // What products of layers read is cast to 8 bits right before, by actions of their own; else the
-  // framework's kernels cast, which the cost of a product includes.
+  // Products of layers read copies in 8 bits, which actions of their own make right before. Empty:
+  // the framework's kernels cast, and the cost of a product includes it.
   std::optional<F8Scaling> casts_f8{};
-  // The weights that data ranks gather as codes are read so, and not cast.
+  // Of these, products read the weights that data ranks gather as codes without a cast: weights_f8,
+  // where a probe lowers a layer's operators without the state of its stage.
   bool reads_codes = false;
   // Rows, and gradients of rows, travel to their experts in 8 bits.
   bool dispatch_f8 = false;
@@ -60,7 +61,7 @@ struct Policy {
   friend bool operator==(const Policy&, const Policy&) = default;
 };
 Policy policy_of(const Job& job, const hw_profiles::Framework& framework);
-// What of it concerns a layer's operators, whatever the state of its stage.
+// The part of a policy that concerns a layer's operators, and not the state of its stage.
 inline Policy of_operators(const Policy& policy) {
   return {.casts_f8 = policy.casts_f8, .reads_codes = policy.reads_codes};
 }

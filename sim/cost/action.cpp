@@ -206,7 +206,8 @@ core::DType ActionCost::computed_in(const Action& action) const {
   return narrow && !touches_logits(action) ? core::DType::f8 : stored;
 }
 
-// What an activation is copied from may have another term. Codes are written once in each order.
+// Elements are the destination's: what an activation is copied from may have another term. Codes
+// are written once in each order.
 core::Seconds ActionCost::cast_time(const Action& action, const Call& call) const {
   const program::Buffer& to = buffer(action, 1);
   if (!to.f8) {

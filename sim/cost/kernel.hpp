@@ -43,7 +43,8 @@ struct AttentionPass {
   bool causal = true;
   bool on_vectors = false;             // without tensor cores, whatever the type
   bool own = false;                    // by this tool's kernels where a library has faster ones
-  std::int64_t blocks = 0;             // of a backward call of the library; 0: any number of them
+  // Blocks of keys in one backward call of the library; 0: so many that it does not matter.
+  std::int64_t blocks = 0;
 };
 // What a pass over long sequences keeps of the 16-bit peak on tensor cores, with heads of 128. own,
 // blocks: as AttentionPass's.

@@ -125,7 +125,8 @@ AttentionParts largest_parts(std::int64_t samples, std::int64_t kv_heads, std::i
   return {1, largest_divisor(kv_heads, at_most)};
 }
 
-// "A little more" is not known. What is planned leaves a sixty-fourth and 2 MiB for it.
+// How much more than 2 bytes the library keeps is not known: what is planned has a sixty-fourth and
+// 2 MiB to spare.
 BackwardCalls backward_calls(const Operator& op, std::int64_t samples, core::Bytes most) {
   constexpr std::int64_t kKeys = 128, kSpareShare = 64, kSpare = 2 << 20;
   const std::int64_t group = op.heads / op.kv_heads;

@@ -35,19 +35,20 @@ inline constexpr std::int64_t kMostBackwardCalls = 8;
 // many heads of keys of one sample each. REQUIRES: at_most >= 1.
 struct AttentionParts { std::int64_t samples = 1, kv_heads = 1; };
 AttentionParts largest_parts(std::int64_t samples, std::int64_t kv_heads, std::int64_t at_most);
-// Into how many calls it is divided for so many samples, by parts of samples or of their heads of
-// keys, where a call may take at most such a workspace. calls 0: own kernels compute it. cuDNN's
+// How the backward pass of attention over so many samples is divided into calls of the library, by
+// samples or by heads of keys, where a call may take a workspace of at most `most`. calls 0: own
+// kernels compute it. cuDNN's
 // deterministic kernels keep 2 bytes for each query, key and head of queries, and a little more:
 // the calls of eleven shapes on H100 and H200 are these (reports/measured/h100_attention.json,
 // h200_families.json).
 struct BackwardCalls {
   std::int64_t calls = 0;
   std::int64_t blocks = 0;             // of 128 keys of a head, of one call
-  core::Bytes workspace{};             // that a call takes, at most
+  core::Bytes workspace{};             // at least what a call takes
 };
 BackwardCalls backward_calls(const models::Operator& op, std::int64_t samples, core::Bytes most);
-// The workspace of a rank whose backward passes compute these operators, for attention alone: what
-// the call that needs most takes, and at least what is there for all kernels.
+// The workspace of a rank whose backward passes compute these operators: what the call for
+// attention that needs most takes, but at least room.always.
 core::Bytes workspace_of(std::span<const models::Operator> operators, std::int64_t samples,
                          const AttentionRoom& room);
 // Whether its own kernels compute a pass on a GPU whose library would be faster: the library is not

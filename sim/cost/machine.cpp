@@ -44,9 +44,9 @@ static double published_attention(const hw_profiles::Profile& profile, const Ker
   return flash2;
 }
 
-// 256 MiB hold one call of what few models train with: GPT-2's micro-batch of 32 takes 805 MB. On
-// an H100 cuDNN made 401 TFLOP/s in one call where own kernels made 158 (heads of 128, 4096 tokens,
-// reports/measured/h100_attention.json).
+// In 256 MiB few models compute attention's backward pass in one call: a micro-batch of 32 of GPT-2
+// takes 805 MB. On an H100 cuDNN made 401 TFLOP/s in one call where own kernels made 158 (heads of
+// 128, 4096 tokens, reports/measured/h100_attention.json).
 AttentionRoom attention_room(const hw_profiles::Profile& profile) {
   constexpr std::int64_t kShare = 32;
   AttentionRoom room;

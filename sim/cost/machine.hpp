@@ -18,9 +18,9 @@ struct Mixed;  // sim/cost/mixed.hpp
 
 inline constexpr std::size_t kTypes = 9;  // of core::DType
 
-// The workspace that products and other kernels of the framework have on a GPU, and the most that
-// calls of a library for attention may have instead: where the executor asks one (cuDNN's backward
-// pass on Hopper), a thirty-second of the memory, if that is more.
+// always: the workspace that products and other kernels have on a GPU. most: what a call of a
+// library for attention may take. That is as much, but where the executor asks a library (cuDNN on
+// Hopper) at least a thirty-second of the memory.
 struct AttentionRoom { core::Bytes always{}, most{}; };
 AttentionRoom attention_room(const hw_profiles::Profile& profile);
 
@@ -35,7 +35,8 @@ struct Machine {
   // Of the 16-bit peak, causal FLOPs counted once; of these, what heads narrower than 128 reach.
   double attention_forward = 0, attention_backward = 0;
   double narrow_forward = 0.85, narrow_backward = 0.85;
-  // The workspace of a library that the executor asks, at most; 0: rates are of any.
+  // What a call of a library for attention may take, where the executor asks one. 0: it asks none,
+  // and attention has the same rate in any number of calls.
   core::Bytes attention_workspace{};
   AttentionRoom attention_room{};
   int multiprocessors = 1;         // enabled ones: the width of a wave
@@ -65,9 +66,9 @@ struct Machine {
   double decode_traffic = 1;       // of decoding a matrix, over that of one kernel for all of it
   double score_passes = 0;         // over stored scores, both directions; 0: none are stored
   double unfused_passes = 0;       // where the softmax is made by several kernels
-  bool f8_gemms = false;           // what is in 8 bits is multiplied at the rate of 8 bits
-  // Linear layers but the head read 16 bits and multiply in 8; then the bytes that a product moves
-  // for each element of an operand that it casts. Else actions of their own cast.
+  bool f8_gemms = false;           // operands in 8 bits are multiplied at the peak of 8 bits
+  // Linear layers, but not the head, read 16 bits, cast them and multiply in 8 bits: f8_cast is the
+  // bytes that they move for each element they cast. Where this is false, casts are actions.
   bool f8_casts = false;
   double f8_cast = 0;
   bool wide_gradients = false;     // planner::stage::Policy

@@ -91,7 +91,7 @@ class Pieces {
   // nullopt where the sums do not describe the model: more than kMostKinds kinds of layers, layers
   // whose backward reads their output, a graph without loss. shape: the strategy's degrees that
   // shape the graph, how its keys meet, its loss_chunks, and whether its schedule splits backward
-  // passes; the rest is ignored. policy: what products read in 8 bits alone.
+  // passes; the rest is ignored. So is of the policy what does not concern operators.
   // graph and machines outlive the result.
   static std::optional<Pieces> of(const models::ModelGraph& graph, const Job& job,
                                   const stage::Policy& policy, const Strategy& shape,
