@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cli/process.hpp"
@@ -51,7 +52,7 @@ Ending run_one(const exec::TcpOptions& options, const RankThread& body) {
 }  // namespace
 
 core::Result<exec::RunRecord> run_rank_threads(int ranks, const RankThread& body) {
-  const WriteInProgress held;          // a signal ends the worlds first
+  std::optional<WriteInProgress> held(std::in_place);  // a signal ends the worlds first
   exec::tcp::Socket listener = exec::tcp::listen_at(exec::kLoopback, 0);
   const int port = exec::tcp::own_address(listener).port;
   const std::string secret = new_secret();
@@ -87,7 +88,9 @@ core::Result<exec::RunRecord> run_rank_threads(int ranks, const RankThread& body
   join(true);
   for (const Ending& e : endings)
     if (!e.why.empty()) throw exec::RunFailure(e.why);
-  return std::move(endings.front().result).value_or(core::Problems{});
+  held.reset();                        // a signal that came ends the process here
+  if (!endings.front().result) throw exec::RunFailure("rank 0 ended without saying why");
+  return *std::move(endings.front().result);
 }
 
 }  // namespace cli
