@@ -27,9 +27,7 @@ void add(const models::Operator& op, const cost::Machine& machine, core::FlopsPe
   if (models::ops::schema(op.kind).work.by == models::ops::WorkOf::attention) {
     const double computed = op.causal ? 0.5 : 1;
     const auto time = [&](core::Flops flops, bool forward) {
-      const bool own = cost::is_own_attention(op, forward, kSamples, machine);
-      const core::Bytes most = machine.attention_workspace;
-      const std::int64_t blocks = cost::backward_calls(op, kSamples, most).blocks;
+      const auto [own, blocks] = cost::attention_kernel(op, forward, kSamples, machine);
       return flops / (peak * cost::attention_efficiency(forward, own, blocks, machine));
     };
     all.others += computed * (time(op.flops_forward, true) + time(backward, false)).value();

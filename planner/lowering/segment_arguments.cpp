@@ -62,10 +62,12 @@ std::vector<View> SegmentEmitter::arguments(const Op& op, Kernel kernel,
   return args;
 }
 
-std::uint16_t SegmentEmitter::index_of(const Op& op) const {
+std::size_t SegmentEmitter::position_of(const Op& op) const {
   const auto at = std::ranges::find_if(order_, [&](auto v) { return &segment_.graph[v] == &op; });
-  return op_index_[static_cast<std::size_t>(at - order_.begin())];
+  return static_cast<std::size_t>(at - order_.begin());
 }
+
+std::uint16_t SegmentEmitter::index_of(const Op& op) const { return op_index_[position_of(op)]; }
 
 void SegmentEmitter::emit_backward(Kernel kernel, const Op& op, const Given& given,
                                    bool accumulate) {

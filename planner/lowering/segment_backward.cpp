@@ -124,9 +124,7 @@ void SegmentEmitter::backward_gemm(const Op& op, int dy) {
       given.emplace_back("y", d);
     emit_backward(Kernel::weight_gradient, op, given);
   }
-  free_kept_after_backward(static_cast<std::size_t>(
-      std::ranges::find_if(order_, [&](auto v) { return &segment_.graph[v] == &op; }) -
-      order_.begin()));
+  free_kept_after_backward(position_of(op));
   if (needs_gradient(x)) {
     bool accumulate = false;
     const int dx = gradient_target(x, &accumulate);

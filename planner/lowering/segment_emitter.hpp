@@ -261,6 +261,7 @@ class SegmentEmitter {
   // segment_arguments.cpp
   void append_own(const models::ops::Argument& a, const Op& op, std::vector<View>& args) const;
   std::vector<View> arguments(const Op& op, models::ops::Kernel kernel, const Given& given) const;
+  std::size_t position_of(const Op& op) const;   // in order_
   std::uint16_t index_of(const Op& op) const;
   void emit_backward(models::ops::Kernel kernel, const Op& op, const Given& given,
                      bool accumulate = false);

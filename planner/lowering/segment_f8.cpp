@@ -14,8 +14,8 @@ using models::ops::Kernel;
 void SegmentEmitter::find_f8() {
   if (!stage_.policy.casts_f8) return;
   f8_products_ = stage::products_in_f8(segment_);
-  if (stage_.policy.reads_codes && kind_ == SegmentKind::layer)
-    f8_codes_ = stage::read_in_f8(segment_);
+  const bool codes = stage_.policy.weights_f8 || stage_.policy.reads_codes;
+  if (codes && kind_ == SegmentKind::layer) f8_codes_ = stage::read_in_f8(segment_);
 }
 
 bool SegmentEmitter::is_codes(models::ParameterIndex p) const {
@@ -25,9 +25,7 @@ bool SegmentEmitter::is_codes(models::ParameterIndex p) const {
 // Matrices that are stored as codes of few bits are decoded, and multiplied in 16 bits.
 bool SegmentEmitter::in_f8(const Op& op) const {
   if (f8_products_.empty()) return false;
-  const auto at = std::ranges::find_if(order_, [&](auto v) { return &segment_.graph[v] == &op; });
-  return f8_products_[static_cast<std::size_t>(at - order_.begin())] &&
-         !quantised(op.parameters[0]);
+  return f8_products_[position_of(op)] && !quantised(op.parameters[0]);
 }
 
 View SegmentEmitter::f8_view(const F8Matrix& matrix, std::int32_t of, const std::string& name) {

@@ -26,7 +26,6 @@ Policy policy_of(const Job& job, const hw_profiles::Framework& framework) {
           .f8_orders = framework.f8_weight_orders.value_or(1),
           .casts_f8 = casts_by_action(job, framework) ? f8_scaling_from_name(job.fp8_scaling)
                                                       : std::nullopt,
-          .reads_codes = gathers_f8(job),
           .dispatch_f8 = job.in_few_bits("dispatch"),
           .adapter_inputs = framework.adapter_inputs.value_or(false) && job.lora_rank > 0};
 }

@@ -51,8 +51,7 @@ struct Policy {
   // Products of layers read copies in 8 bits, which actions of their own make right before. Empty:
   // the framework's kernels cast, and the cost of a product includes it.
   std::optional<F8Scaling> casts_f8{};
-  // Of these, products read the weights that data ranks gather as codes without a cast: weights_f8,
-  // where a probe lowers a layer's operators without the state of its stage.
+  // Of a probe, which lowers operators without the state of their stage: the stage has weights_f8.
   bool reads_codes = false;
   // Rows, and gradients of rows, travel to their experts in 8 bits.
   bool dispatch_f8 = false;
@@ -63,7 +62,7 @@ struct Policy {
 Policy policy_of(const Job& job, const hw_profiles::Framework& framework);
 // The part of a policy that concerns a layer's operators, and not the state of its stage.
 inline Policy of_operators(const Policy& policy) {
-  return {.casts_f8 = policy.casts_f8, .reads_codes = policy.reads_codes};
+  return {.casts_f8 = policy.casts_f8, .reads_codes = policy.weights_f8};
 }
 
 // Whether gathers wait until adapters of the layer before are done (torch FSDP: two at a time).

@@ -42,17 +42,12 @@ core::Seconds ActionCost::attention_pass_time(const models::Operator& op,
            memory_time(bytes, *machine_);
   } else {
     const core::Flops square = forward ? op.flops_forward : op.flops_input_gradient;
-    const bool own = is_own_attention(op, forward, samples_, *machine_);
-    const bool in_calls = !own && !forward && machine_->attention_workspace.value() > 0;
+    const AttentionKernel kernel = attention_kernel(op, forward, samples_, *machine_);
     time = attention_time({.flops = square * static_cast<double>(samples_),
                            .seq_len = longest_reach(op), .head_dim = op.head_dim,
                            .forward = forward, .causal = op.causal,
                            .on_vectors = machine_->executor_kernels && on_vectors(op),
-                           .own = own,
-                           .blocks = in_calls ? backward_calls(op, samples_,
-                                                               machine_->attention_workspace)
-                                                    .blocks
-                                              : 0},
+                           .own = kernel.own, .blocks = kernel.blocks},
                           type, bytes, *machine_);
   }
   return with_host(time, host, *machine_);

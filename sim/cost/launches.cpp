@@ -107,13 +107,6 @@ bool on_vectors(const Operator& op) {
   return asks_no_library(op) && std::max(op.head_dim, op.value_dim) > kWidest;
 }
 
-bool is_own_attention(const Operator& op, bool forward, std::int64_t samples,
-                      const Machine& machine) {
-  if (machine.attention_workspace.value() == 0) return false;
-  return asks_no_library(op) ||
-         (!forward && backward_calls(op, samples, machine.attention_workspace).calls == 0);
-}
-
 static std::int64_t largest_divisor(std::int64_t of, std::int64_t at_most) {
   std::int64_t d = std::min(of, at_most);
   while (of % d != 0) --d;
@@ -139,6 +132,15 @@ BackwardCalls backward_calls(const Operator& op, std::int64_t samples, core::Byt
   const std::int64_t units = part.samples * part.kv_heads, taken = units * of_keys;
   return {calls, units * group * ((op.keys + kKeys - 1) / kKeys),
           std::min(most, core::Bytes(taken + taken / kSpareShare + kSpare))};
+}
+
+AttentionKernel attention_kernel(const Operator& op, bool forward, std::int64_t samples,
+                                 const Machine& machine) {
+  if (machine.attention_workspace.value() == 0) return {};
+  if (asks_no_library(op)) return {.own = true};
+  if (forward) return {};
+  const BackwardCalls found = backward_calls(op, samples, machine.attention_workspace);
+  return {.own = found.calls == 0, .blocks = found.blocks};
 }
 
 core::Bytes workspace_of(std::span<const Operator> operators, std::int64_t samples,

@@ -51,9 +51,13 @@ BackwardCalls backward_calls(const models::Operator& op, std::int64_t samples, c
 // attention that needs most takes, but at least room.always.
 core::Bytes workspace_of(std::span<const models::Operator> operators, std::int64_t samples,
                          const AttentionRoom& room);
-// Whether its own kernels compute a pass on a GPU whose library would be faster: the library is not
-// asked, or finds no room for the backward pass.
-bool is_own_attention(const models::Operator& op, bool forward, std::int64_t samples,
-                      const Machine& machine);
+// What computes a pass on a GPU. own: this tool's kernels, where a library would be faster but is
+// not asked, or finds no room for the backward pass. blocks: of one backward call of the library.
+struct AttentionKernel {
+  bool own = false;
+  std::int64_t blocks = 0;
+};
+AttentionKernel attention_kernel(const models::Operator& op, bool forward, std::int64_t samples,
+                                 const Machine& machine);
 
 }  // namespace cost

@@ -124,7 +124,7 @@ TEST_CASE("numbers become the nearest of 8 bits, ties even, and none becomes inf
   Random r(81);
   for (const F8Format format : {F8Format::e4m3, F8Format::e5m2}) {
     std::vector<float> tried{0.0F, -0.0F, 1e-30F, 1e30F, -1e30F, INFINITY, -INFINITY};
-    for (int code = 0; code + 1 < 0x7b; ++code) {  // what lies between two codes, and beside it
+    for (int code = 0; code + 1 < 0x7b; ++code) {  // halfway to the next code, and next to that
       const float a = from_f8(format, static_cast<std::uint8_t>(code));
       const float b = from_f8(format, static_cast<std::uint8_t>(code + 1));
       const float middle = (a + b) / 2;
