@@ -66,6 +66,7 @@ class Space {
     Strategy s = base_;
     s.tensor = tensor;
     s.pipeline = pipeline;
+    if (!constraints_.admits(s, {"tensor", "pipeline"})) return;
     with_context(s);
     const bool asked = constraints_.is_pinned("context") || constraints_.is_pinned("grad_sync");
     if (asked || options_.least_tokens == 0) return;
@@ -129,6 +130,7 @@ class Space {
   }
 
   void with_experts(Strategy s) {
+    if (!constraints_.admits(s, {"data", "context", "expert", "expert_tensor", "split"})) return;
     const std::int64_t tensor = s.tensor;
     // A residual stream of whole rows, and one of 1 / tensor of them.
     const bool either = tensor > 1 && job_.seq_len % tensor == 0 && s.expert_tensor == 0 &&
@@ -141,6 +143,8 @@ class Space {
         s.shard_group = group;
         if (!constraints_.is_pinned("overlap"))
           s.overlap = sharding == Sharding::none ? options_.overlap : options_.overlap_divided;
+        if (!constraints_.admits(s, {"sequence_parallel", "sharding", "shard_group", "overlap"}))
+          continue;
         for (const Family& family : families(s)) checkpoints(s, family);
       }
     }
@@ -226,6 +230,7 @@ class Space {
       s.checkpoint = checkpoint;
       s.checkpoint_every = every;
       s.recompute_modules = modules;
+      if (!constraints_.admits(s, {"checkpoint", "checkpoint_every", "recompute_modules"})) return;
       for (Schedule schedule : family.schedules) {  // fastest: they share their stages' passes
         s.schedule = schedule;
         this->add(s);

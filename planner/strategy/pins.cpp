@@ -278,12 +278,15 @@ Constraints::Value Constraints::value_of(const StrategyKey& key, const Strategy&
   return {.number = key.get(strategy), .items = {}};
 }
 
+bool Constraints::KeyRule::is_broken(const Strategy& strategy) const {
+  const Value value = value_of(*key, strategy);
+  const bool is_free = pinned.empty() && limits_nothing(*key, strategy);
+  return is_free ? has(forbidden, value) : !admits(value);
+}
+
 std::string_view Constraints::broken(const Strategy& strategy) const {
-  for (const KeyRule& r : keys_) {
-    const Value value = value_of(*r.key, strategy);
-    const bool is_free = r.pinned.empty() && limits_nothing(*r.key, strategy);
-    if (is_free ? r.has(r.forbidden, value) : !r.admits(value)) return r.key->name;
-  }
+  for (const KeyRule& r : keys_)
+    if (r.is_broken(strategy)) return r.key->name;
   for (const Conditional& c : conditionals_)
     if (!is_pinned(c.key->name) && !meets(c, strategy)) return c.key->name;
   return {};
@@ -334,6 +337,14 @@ bool Constraints::admits(const Strategy& strategy) const { return broken(strateg
 bool Constraints::admits(std::string_view key, std::int64_t value) const {
   const KeyRule* r = find(key);
   return r == nullptr || r->admits({.number = value, .items = {}});
+}
+
+bool Constraints::admits(const Strategy& strategy,
+                         std::initializer_list<std::string_view> keys) const {
+  return std::ranges::none_of(keys, [&](std::string_view key) {
+    const KeyRule* r = find(key);
+    return r != nullptr && r->is_broken(strategy);
+  });
 }
 
 bool Constraints::pins_any() const {

@@ -33,6 +33,9 @@ class Constraints {
   bool admits(const Strategy& strategy) const;
   // Whether a scalar key may have this value, whatever the others are.
   bool admits(std::string_view key, std::int64_t value) const;
+  // Whether these keys may have the values that the strategy has, whatever the other keys have. A
+  // strategy whose other keys are still open is admitted by no choice of them if this is false.
+  bool admits(const Strategy& strategy, std::initializer_list<std::string_view> keys) const;
   bool is_pinned(std::string_view key) const;
   bool pins_any() const;
   // Values of a pinned scalar key, ascending; empty when it is not pinned.
@@ -66,6 +69,7 @@ class Constraints {
     std::vector<Value> pinned, forbidden, limits;
     bool admits(const Value& value) const;
     bool has(const std::vector<Value>& values, const Value& value) const;
+    bool is_broken(const Strategy& strategy) const;
   };
 
   // A limit of strategies that have one of `when`, or more than `above`.
