@@ -116,8 +116,8 @@ planner::Job read_job(const PlanOptions& options, const models::ModelSpec& model
                         *options.global_batch, ""});
   choose(options.mode, "--mode", planner::mode_from_name, {"train", "finetune", "inference"},
          job.mode, problems);
-  choose(options.precision, "--precision", planner::precision_from_name, {"bf16", "fp16", "fp8"},
-         job.precision, problems);
+  choose(options.precision, "--precision", planner::precision_from_name,
+         {"bf16", "fp16", "fp8", "nvfp4"}, job.precision, problems);
   choose(options.fp8_scaling, "--fp8-scaling",
          {planner::kFp8Scalings.begin(), planner::kFp8Scalings.end()}, job.fp8_scaling, problems);
   read_fp8_tensors(options, model, job, problems);

@@ -143,7 +143,8 @@ void add_plan_options(OptionSet& options, PlanOptions& p) {
   options.text("--mode", p.mode, "MODE", "train, finetune, inference");
   options.text("--recipe", p.recipe, "NAME",
                "number types of weights, gradients, optimizer: mixed, fp32, lean, ...");
-  options.text("--precision", p.precision, "TYPE", "the recipe's short type: bf16, fp16, fp8");
+  options.text("--precision", p.precision, "TYPE",
+               "bf16 or fp16, the recipe's short type; fp8 or nvfp4, for layers' products");
   options.text("--fp8-scaling", p.fp8_scaling, "NAME",
                "of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8");
   options.text("--fp8-tensors", p.fp8_tensors, "LIST",

@@ -6,10 +6,11 @@
 namespace core {
 namespace {
 
-constexpr std::array<std::pair<DType, std::string_view>, 9> kNames{{
+constexpr std::array<std::pair<DType, std::string_view>, kDTypes> kNames{{
     {DType::f64, "f64"}, {DType::f32, "f32"}, {DType::bf16, "bf16"},
     {DType::f16, "f16"}, {DType::f8, "f8"},   {DType::i32, "i32"},
     {DType::i8, "i8"},   {DType::u8, "u8"},   {DType::nf4, "nf4"},
+    {DType::f4, "f4"},
 }};
 
 }  // namespace

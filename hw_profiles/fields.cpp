@@ -229,6 +229,7 @@ constexpr std::array kFields{
     framework<&Framework::adapter_inputs>("framework.adapter_inputs", Kind::flag),
     framework<&Framework::update_copies>("framework.update_copies", Kind::flag),
     framework<&Framework::frozen_f8>("framework.frozen_f8", Kind::flag),
+    framework<&Framework::nvfp4_products>("framework.nvfp4_products", Kind::flag),
     framework<&Framework::f8_weight_orders>("framework.f8_weight_orders", Kind::count),
     framework<&Framework::gradients_as_reduced>("framework.gradients_as_reduced", Kind::flag),
     framework<&Framework::row_buffers>("framework.row_buffers", Kind::count),

@@ -55,6 +55,7 @@ std::optional<core::FlopsPerSecond> peak(const Gpu& gpu, core::DType type) {
     case core::DType::f64: return gpu.peak_f64;
     case core::DType::f32: return gpu.peak_f32;
     case core::DType::f8: return gpu.peak_f8;
+    case core::DType::f4: return gpu.peak_f4;
     case core::DType::bf16:
       if (gpu.compute_capability.value_or(kFirstBf16) < kFirstBf16) return std::nullopt;
       return gpu.peak_16bit;

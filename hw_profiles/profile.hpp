@@ -216,7 +216,7 @@ struct Framework {
   double kept_norm = 0, kept_gated = 0, kept_softmax = 0, kept_unfused = 0;
   std::optional<double> kept_rotary;   // of keys and values whose heads are not grouped
   std::optional<double> kept_returned_row;   // of rows from experts; absent: the row itself
-  std::optional<double> kept_product_input;  // of 8-bit products; absent: the 16-bit input
+  std::optional<double> kept_product_input;  // of narrow products; absent: the 16-bit input
   double kept_probabilities = 1;       // of a stored score, in the type of activations
   double kept_logits = 0, kept_logits_compiled = 0;
   bool gathers_logits = false;
@@ -234,6 +234,7 @@ struct Framework {
   std::optional<int> world_groups;
   std::optional<bool> model_group;
   std::optional<bool> frozen_f8;         // frozen weights of layers that 8-bit products read
+  std::optional<bool> nvfp4_products;    // products of layers in 4 bits
   // Orders (by rows, by columns) in which it stores the codes of weights that it can gather in 8
   // bits. Absent: it gathers them in the recipe's types.
   std::optional<int> f8_weight_orders;

@@ -18,6 +18,8 @@ core::Problems unsupported(const planner::Job& job, const planner::Strategy& s) 
          "all_to_all", "deepep", "plan with --pin expert_dispatch=all_to_all");
   refuse(job.expert_imbalance != 1, "expert_imbalance", "1: its routing is balanced", "more",
          "plan without --expert-imbalance");
+  refuse(job.precision == core::DType::f4, "precision", "bf16, fp16 or fp8", "nvfp4",
+         "plan with --precision fp8");
   const bool f8 = job.precision == core::DType::f8;
   refuse(f8 && job.fp8_scaling == "delayed", "fp8_scaling",
          "scales of this step: tensorwise, rowwise, blockwise or mxfp8", "delayed",

@@ -185,7 +185,7 @@ Job read_job(JsonReader reader) {
   reader.one_of("recipe", recipe_names(), job.recipe);
 
   std::string precision, optimizer_name;
-  constexpr std::array<std::string_view, 3> kPrecisions{"bf16", "fp16", "fp8"};
+  constexpr std::array<std::string_view, 4> kPrecisions{"bf16", "fp16", "fp8", "nvfp4"};
   if (reader.one_of("precision", kPrecisions, precision))
     job.precision = *precision_from_name(precision);
   std::vector<std::string_view> known;

@@ -112,6 +112,7 @@ cost::Machine machine_for(const hw_profiles::Profile& profile, const Job& job,
                                       .bf16 = job.precision == core::DType::bf16,
                                       .fp8 = job.precision == core::DType::f8,
                                       .fp8_rowwise = job.fp8_scaling == "rowwise",
+                                      .nvfp4 = job.precision == core::DType::f4,
                                       .fused_norm = job.fused_norm,
                                       .compile = job.compile,
                                       .quantization = job.quantization,
@@ -203,8 +204,8 @@ Throughput throughput_of(const Question& q, core::Seconds step) {
   PLANNER_CHECK(step.value() > 0, "a step without duration");
   const double samples = static_cast<double>(q.job.global_batch);
   const double gpus = static_cast<double>(q.gpus);
-  const core::DType type = q.job.precision == core::DType::f8
-                               ? core::DType::f8
+  const core::DType type = is_narrow(q.job.precision)
+                               ? q.job.precision
                                : resolve_recipe(q.job.recipe, q.job.precision)->compute;
   core::FlopsPerSecond peak{};         // of all GPUs, by one
   for (std::size_t i = 0; i < hw_profiles::kinds(q.profile); ++i) {

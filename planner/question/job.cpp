@@ -11,8 +11,9 @@ namespace planner {
 namespace {
 
 constexpr std::array<std::string_view, 3> kModes{"train", "finetune", "inference"};
-constexpr std::array<std::pair<core::DType, std::string_view>, 3> kPrecisions{
-    {{core::DType::bf16, "bf16"}, {core::DType::f16, "fp16"}, {core::DType::f8, "fp8"}}};
+constexpr std::array<std::pair<core::DType, std::string_view>, 4> kPrecisions{
+    {{core::DType::bf16, "bf16"}, {core::DType::f16, "fp16"}, {core::DType::f8, "fp8"},
+     {core::DType::f4, "nvfp4"}}};
 
 constexpr std::array<std::string_view, 4> kAttention{"flash2", "flash1", "fused_softmax",
                                                      "unfused"};

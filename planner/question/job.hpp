@@ -20,9 +20,15 @@ enum class Mode : std::uint8_t { train, finetune, inference };
 std::string_view name(Mode mode);
 std::optional<Mode> mode_from_name(std::string_view text);
 
-// The job's precision as users write it: bf16, fp16, fp8.
+// The job's precision as users write it: bf16, fp16, fp8, nvfp4.
 std::string_view precision_name(core::DType type);
 std::optional<core::DType> precision_from_name(std::string_view text);
+
+// Whether products of layers cast their operands to it (fp8; nvfp4 [nvfp4]): all else is computed
+// in the recipe's types, with bf16.
+constexpr bool is_narrow(core::DType precision) {
+  return precision == core::DType::f8 || precision == core::DType::f4;
+}
 
 // Types by role, never one number (design: recipes). `half` stands for the job's 16-bit type and is
 // resolved by resolve_recipe.
@@ -63,8 +69,8 @@ std::span<const std::string_view> recipe_names();
 // precision: the recipe's 16-bit type, bf16 or f16. nullopt: unknown name.
 std::optional<Recipe> resolve_recipe(std::string_view name, core::DType half = core::DType::bf16);
 // Whether `half` is a precision of this recipe: mixed, megatron and fsdp2 take bf16 and f16, the
-// others state bf16 (fp32 and fp64 have none, and accept the default alone); f8 goes with bf16
-// kernels.
+// others state bf16 (fp32 and fp64 have none, and accept the default alone); narrow ones go with
+// bf16 kernels.
 bool recipe_accepts(std::string_view name, core::DType half);
 
 // Bytes of weights + gradients + optimizer state per trained parameter, unsharded: 16 for mixed

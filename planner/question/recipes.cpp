@@ -57,8 +57,8 @@ std::span<const std::string_view> recipe_names() { return kNames; }
 std::optional<Recipe> resolve_recipe(std::string_view name, DType half) {
   const Row* row = find_row(name);
   if (row == nullptr) return std::nullopt;
-  // fp8 is a matter of GEMMs, which read copies; nothing is stored in it.
-  const bool swaps = takes_half(*row) && half != DType::f8;
+  // fp8 and nvfp4 are a matter of GEMMs, which read copies; nothing is stored in them.
+  const bool swaps = takes_half(*row) && !is_narrow(half);
   const auto resolved = [&](DType t) { return swaps && t == DType::bf16 ? half : t; };
   return Recipe{.name = std::string(row->name),
                 .weight = resolved(row->weight),
@@ -75,7 +75,7 @@ std::optional<Recipe> resolve_recipe(std::string_view name, DType half) {
 bool recipe_accepts(std::string_view name, DType half) {
   const Row* row = find_row(name);
   if (row == nullptr) return false;
-  if (half == DType::f8) return row->compute.value_or(row->weight) == DType::bf16;
+  if (is_narrow(half)) return row->compute.value_or(row->weight) == DType::bf16;
   return half == DType::bf16 || (half == DType::f16 && takes_half(*row));
 }
 

@@ -6,8 +6,9 @@ namespace planner {
 namespace {
 
 // Bytes of an element with its share of the scales: a block of 128 has one of f32, a block of 32
-// one of 8 bits.
-double fp8_bytes(const Job& job) {
+// one of 8 bits; of NVFP4, one of 16.
+double narrow_bytes(const Job& job) {
+  if (job.precision == core::DType::f4) return 0.5 + 1.0 / 16;
   return job.fp8_scaling == "blockwise" || job.fp8_scaling == "mxfp8" ? 1 + 1.0 / 32 : 1;
 }
 constexpr double kE5M6 = 12.0 / 8;
@@ -25,10 +26,10 @@ models::KeptBeside kept_beside(const Job& job, Checkpoint checkpoint, const Reci
   if (job.attention == "fused_softmax" || job.attention == "unfused")
     kept.scores += f.kept_probabilities * activation;
   // torch's checkpoints by operator keep the outputs that they list, and no input of a product.
-  if (job.precision == core::DType::f8 && checkpoint != Checkpoint::selective_op)
-    kept.product_input = f.kept_product_input.value_or(0) * fp8_bytes(job);
-  if (job.in_few_bits("activation_input")) kept.activation_input = fp8_bytes(job);
-  if (job.in_few_bits("attention_output")) kept.attention_output = kE5M6 + fp8_bytes(job) - 1;
+  if (is_narrow(job.precision) && checkpoint != Checkpoint::selective_op)
+    kept.product_input = f.kept_product_input.value_or(0) * narrow_bytes(job);
+  if (job.in_few_bits("activation_input")) kept.activation_input = narrow_bytes(job);
+  if (job.in_few_bits("attention_output")) kept.attention_output = kE5M6 + narrow_bytes(job) - 1;
   kept.returned_row = f.kept_returned_row.value_or(0);
   if (checkpoint == Checkpoint::selective_op) {  // segment_restore.cpp
     kept.gated = 0;

@@ -113,8 +113,13 @@ core::Problems job_problems(const Job& job, const hw_profiles::Profile& profile)
   need(job.attention != "flash2" || profile.gpu.attention_flash2.has_value(), "--attention",
        fmt::format("a kernel that there is for {}", profile.gpu.id), "flash2",
        fmt::format("choose --attention {}", usual_attention(profile)));
-  need(job.precision != core::DType::f8 || profile.gpu.peak_f8.has_value(), "--precision", computed,
-       "fp8", fmt::format("choose {} or another GPU", usual));
+  need(!is_narrow(job.precision) || hw_profiles::peak(profile.gpu, job.precision).has_value(),
+       "--precision", computed, std::string(precision_name(job.precision)),
+       fmt::format("choose {} or another GPU", usual));
+  need(job.precision != core::DType::f4 || profile.framework.nvfp4_products.value_or(false),
+       "--precision", "a framework that multiplies in 4 bits",
+       fmt::format("nvfp4 with framework {}", profile.framework.id),
+       "add --framework megatron_core, or choose --precision fp8");
   add_f8_weights(job, *recipe, profile.framework, problems);
   need(quantization_from_name(job.quantization).has_value(), "--quantization",
        "none, int8, nf4, gptq or two_factor", quoted(job.quantization), "");

@@ -26,7 +26,8 @@ def plan(
     global_batch: Value = None,  # samples per step
     mode: Value = None,  # train, finetune, inference
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
-    precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    # bf16 or fp16, the recipe's short type; fp8 or nvfp4, for layers' products
+    precision: Value = None,
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
     # also in 8 or 12 bits: params, dispatch, activation_input, attention_output
     fp8_tensors: Value = None,
@@ -86,7 +87,8 @@ def sweep(
     global_batch: Value = None,  # samples per step
     mode: Value = None,  # train, finetune, inference
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
-    precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    # bf16 or fp16, the recipe's short type; fp8 or nvfp4, for layers' products
+    precision: Value = None,
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
     # also in 8 or 12 bits: params, dispatch, activation_input, attention_output
     fp8_tensors: Value = None,
@@ -148,7 +150,8 @@ def min_gpus(
     global_batch: Value = None,  # samples per step
     mode: Value = None,  # train, finetune, inference
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
-    precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    # bf16 or fp16, the recipe's short type; fp8 or nvfp4, for layers' products
+    precision: Value = None,
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
     # also in 8 or 12 bits: params, dispatch, activation_input, attention_output
     fp8_tensors: Value = None,
@@ -210,7 +213,8 @@ def max_batch(
     global_batch: Value = None,  # samples per step
     mode: Value = None,  # train, finetune, inference
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
-    precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    # bf16 or fp16, the recipe's short type; fp8 or nvfp4, for layers' products
+    precision: Value = None,
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
     # also in 8 or 12 bits: params, dispatch, activation_input, attention_output
     fp8_tensors: Value = None,
@@ -387,7 +391,8 @@ def import_(
     global_batch: Value = None,  # samples per step
     mode: Value = None,  # train, finetune, inference
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
-    precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    # bf16 or fp16, the recipe's short type; fp8 or nvfp4, for layers' products
+    precision: Value = None,
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
     # also in 8 or 12 bits: params, dispatch, activation_input, attention_output
     fp8_tensors: Value = None,
@@ -449,7 +454,8 @@ def explain(
     global_batch: Value = None,  # samples per step
     mode: Value = None,  # train, finetune, inference
     recipe: Value = None,  # number types of weights, gradients, optimizer: mixed, fp32, lean, ...
-    precision: Value = None,  # the recipe's short type: bf16, fp16, fp8
+    # bf16 or fp16, the recipe's short type; fp8 or nvfp4, for layers' products
+    precision: Value = None,
     fp8_scaling: Value = None,  # of fp8: tensorwise, delayed, rowwise, blockwise, mxfp8
     # also in 8 or 12 bits: params, dispatch, activation_input, attention_output
     fp8_tensors: Value = None,

@@ -42,8 +42,7 @@ void check_for_accelerate(Question& q) {
             "plan with --pin loss_chunks=1");
   q.require(s.offload.empty() || uses_fsdp(q), "offload without sharding",
             "offload with zero2 or zero3", "plan with --pin sharding=zero3");
-  q.require(job.precision != core::DType::f8, "precision fp8", "16 bits or f32",
-            "plan with --precision bf16");
+  q.require_wide_products();
   q.require_dynamic_loss_scale();
   q.require(job.mtp_layers == 0, fmt::format("mtp={}", job.mtp_layers), "mtp=0",
             "plan with --mtp 0");

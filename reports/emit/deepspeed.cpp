@@ -29,9 +29,7 @@ void check_for_deepspeed(Question& q) {
                 : fmt::format("checkpoint={}", name(s.checkpoint)),
             "checkpoint=none, or every_k(1), which gradient_checkpointing_enable() means",
             "plan with --pin checkpoint='none|every_k(1)'");
-  q.require(q.job().precision != core::DType::f8, "precision fp8",
-            "16 bits or f32: DeepSpeed's configuration has no 8-bit products",
-            "plan with --precision bf16, or emit for megatron");
+  q.require_wide_products();
   q.require(q.job().mtp_layers == 0, fmt::format("mtp={}", q.job().mtp_layers), "mtp=0",
             "plan with --mtp 0");
   q.require(s.loss_chunks == 1, fmt::format("loss_chunks={}", s.loss_chunks), "loss_chunks=1",

@@ -75,8 +75,7 @@ void check_fine_tuning(Question& q, std::string_view framework) {
   q.require(s.offload.empty() || shards(q), "offload without sharding",
             "offload with sharding=zero2 or zero3: DeepSpeed offloads what it divides",
             "plan with --pin sharding=zero2");
-  q.require(job.precision != core::DType::f8, "precision fp8", "16 bits or f32",
-            "plan with --precision bf16");
+  q.require_wide_products();
   q.require(job.mtp_layers == 0, fmt::format("mtp={}", job.mtp_layers), "mtp=0",
             "plan with --mtp 0");
   q.require(!trainer_optimizer(job.optimizer).empty(),

@@ -57,8 +57,7 @@ void check_for_llmc(Question& q) {
   q.require(job.optimizer == planner::OptimizerKind::adamw,
             fmt::format("optimizer={}", planner::optimizer(job.optimizer).name), "adamw",
             "plan with --optimizer adamw");
-  q.require(job.precision != core::DType::f8, "precision fp8", "16 bits or f32",
-            "plan with --precision bf16");
+  q.require_wide_products();
   q.require(job.mtp_layers == 0, fmt::format("mtp={}", job.mtp_layers), "mtp=0",
             "plan with --mtp 0");
   const bool flash = job.attention == "flash2" || job.attention == "fused_softmax";

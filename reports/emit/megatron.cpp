@@ -189,6 +189,7 @@ void add_job(Options& o, const Question& q) {
   if (job.loss_scale > 0) o.add("--loss-scale", fmt::format("{}", job.loss_scale));
   if (f8) o.add("--fp8-format hybrid");
   if (f8) o.add("--fp8-recipe", job.fp8_scaling);
+  o.add_if(job.precision == core::DType::f4, "--fp4-format e2m1 --fp4-recipe nvfp4");
   o.add_if(job.in_few_bits("params"), "--fp8-param-gather");
   // Its buffer of gradients has the type in which they are reduced.
   const core::DType reduced = megatron_sums(q);

@@ -207,6 +207,9 @@ Code precision_of(const Question& q) {
   if (f8) a.set("fp8", word("hybrid"));
   a.set_code("fp8_recipe", f8 ? literal(std::string_view(q.job().fp8_scaling)) : Code("None"));
   a.set("fp8_param_gather", q.job().in_few_bits("params"));
+  const bool f4 = q.job().precision == core::DType::f4;
+  a.set_if(f4, "fp4", word("e2m1"));
+  a.set_if(f4, "fp4_recipe", word("nvfp4"));
   return code("MixedPrecisionConfig(\n{}        )", a.text());
 }
 

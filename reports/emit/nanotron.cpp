@@ -61,7 +61,7 @@ void check_for_nanotron(Question& q) {
             "recipe=megatron (sums and a copy of the weights in f32), pure_bf16 or fp32",
             "plan with --recipe megatron");
   q.require(job.precision == core::DType::bf16 || q.recipe.name == "fp32",
-            fmt::format("precision {}", core::name(job.precision)), "bf16 or fp32",
+            fmt::format("precision {}", planner::precision_name(job.precision)), "bf16 or fp32",
             "plan with --precision bf16");
   q.require(job.optimizer == OptimizerKind::adamw || job.optimizer == OptimizerKind::sgd,
             fmt::format("optimizer={}", planner::optimizer(job.optimizer).name), "adamw or sgd",

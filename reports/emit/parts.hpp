@@ -41,6 +41,12 @@ struct Question {
   // Of a framework that has its own code of models: spec is the model, without what the framework
   // has options for.
   void require_known_layers(std::string_view framework, const models::ModelSpec& spec);
+  // For frameworks that multiply in 16 bits or f32 alone.
+  void require_wide_products() {
+    require(!planner::is_narrow(job().precision),
+            fmt::format("precision {}", planner::precision_name(job().precision)),
+            "16 bits or f32", "plan with --precision bf16");
+  }
   // For frameworks whose loss scale in fp16 is always dynamic.
   void require_dynamic_loss_scale() {
     require(job().precision != core::DType::f16 || job().loss_scale == 0,

@@ -34,6 +34,8 @@ void check_for_any_torchtitan(Question& q) {
   q.require(q.model().family == models::Family::llama,
             fmt::format("family {}", models::name(q.model().family)),
             "family llama, torchtitan's llama3", "emit for megatron");
+  q.require(q.job().precision != core::DType::f4, "precision nvfp4", "bf16 or fp8",
+            "plan with --precision fp8");
   q.require(q.model().kinds.empty(), "layers of several kinds: " + models::kinds_text(q.model()),
             "layers that are all alike, torchtitan's llama3", "emit for megatron");
   q.require(s.pipeline == 1 || !planner::schedule_def(s.schedule).torch.empty(),

@@ -269,6 +269,8 @@ void read_precision(Facts& f) {
   const auto f8 = s.one_of("--fp8-format", "--precision", {"hybrid", "e4m3"});
   const auto recipe = s.one_of("--fp8-recipe", "--fp8-scaling",
                                {"tensorwise", "delayed", "blockwise", "mxfp8"});
+  const auto f4 = s.one_of("--fp4-format", "--precision", {"e2m1"});
+  s.one_of("--fp4-recipe", "--precision", {"nvfp4"});
   const bool short_sums = s.flag("--grad-reduce-in-bf16", "--recipe");
   const bool wide_sums = s.flag("--accumulate-allreduce-grads-in-fp32", "--recipe");
   const bool aware = s.flag("--use-precision-aware-optimizer", "--recipe");
@@ -284,7 +286,7 @@ void read_precision(Facts& f) {
   if (aware && !narrow && (first.value_or("fp32") != "fp32" || second.value_or("fp32") != "fp32"))
     s.leave("--exp-avg-dtype", "moments are planned in f32, or both in bf16");
   f.ask("--recipe", narrow ? "megatron_bf16_moments" : short_gradients ? "mixed" : "megatron");
-  f.ask("--precision", f8 ? "fp8" : b16 ? "bf16" : "fp16");
+  f.ask("--precision", f8 ? "fp8" : f4 ? "nvfp4" : b16 ? "bf16" : "fp16");
   if (const auto scale = s.text("--loss-scale", "--loss-scale"); scale && f16 && !b16)
     f.ask("--loss-scale", *scale);
   const std::string scaling = f8 ? recipe.value_or("delayed") : "";

@@ -18,9 +18,8 @@ Predictor::Key Predictor::key_of(const Row& row) {
           row.all_reduce_gbs > 0 ? row.gpus : 0,
           row.all_reduce_gbs,
           row.gather_gbs,
-          (row.tf32 ? 1 : 0) + (row.four_bits ? 2 : 0) + (row.graphs ? 4 : 0) +
-              (row.fused_loss ? 8 : 0) + (row.fused_head ? 16 : 0) +
-              (row.polls ? 32 : 0) + 64 * row.nccl_minor};
+          (row.tf32 ? 1 : 0) + (row.graphs ? 2 : 0) + (row.fused_loss ? 4 : 0) +
+              (row.fused_head ? 8 : 0) + (row.polls ? 16 : 0) + 32 * row.nccl_minor};
 }
 
 // Bytes kept of a logit where one kernel makes the loss and turns logits into gradients in place:
@@ -35,7 +34,6 @@ static constexpr std::int64_t kHeadPieces = 16;
 static void use_row(const Row& row, hw_profiles::Profile& profile) {
   hw_profiles::Gpu& gpu = profile.gpu;
   if (row.tf32 && gpu.peak_tf32) gpu.peak_f32 = *gpu.peak_tf32;
-  if (row.four_bits && gpu.peak_f4) gpu.peak_f8 = gpu.peak_f4;
   if (row.fused_loss) profile.framework.kept_logits = kFusedLossKept;
   if (row.fused_head) profile.framework.kept_logits = 0;
   if (row.graphs) profile.framework.kernel_submit.reset();

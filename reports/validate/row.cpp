@@ -92,7 +92,7 @@ void read_precision(const CsvRow& row, planner::Job& job, Problems& problems) {
       {{"bf16", {core::DType::bf16, false}}, {"fp16", {core::DType::f16, false}},
        {"fp8", {core::DType::f8, false}}, {"pure_bf16", {core::DType::bf16, true}},
        {"fp32", {core::DType::f32, false}}, {"tf32", {core::DType::f32, false}},
-       {"nvfp4", {core::DType::f8, false}}}};
+       {"nvfp4", {core::DType::f4, false}}}};
   Precision precision{core::DType::bf16, false};
   choose(row, "precision", kPrecisions, precision, problems);
   job.recipe = precision.pure                       ? "pure_bf16"
@@ -340,7 +340,6 @@ Row read_row(const CsvRow& cells, const std::string& source,
   if (cells.optional("internode_gbps", gbps, core::positive(), problems)) row.internode_gbps = gbps;
   row.job.framework = framework_of(cells, row.framework, frameworks);
   row.tf32 = cells.text("precision") == "tf32";
-  row.four_bits = cells.text("precision") == "nvfp4";
   const std::string_view note = cells.text("note");
   row.fused_head = note.find("liger") != std::string_view::npos;
   row.fused_loss = note.find("foak") != std::string_view::npos && !row.fused_head;

@@ -58,7 +58,7 @@ struct Row {
   std::optional<double> internode_gbps;  // of the whole node
   // Measured in the job itself over all of its ranks, GB/s of the bus; 0: not stated.
   double all_reduce_gbs = 0, gather_gbs = 0;
-  bool tf32 = false, four_bits = false;  // products on tensor cores; at the 4-bit peak
+  bool tf32 = false;                   // products on tensor cores
   // The loss is one kernel, or one with the head that makes a few logits at a time.
   bool fused_loss = false, fused_head = false;
   bool graphs = false;                   // a whole step is replayed as one CUDA graph

@@ -200,10 +200,11 @@ core::Seconds ActionCost::product_time(const models::Operator& op, const Action&
 
 core::DType ActionCost::computed_in(const Action& action) const {
   const core::DType stored = buffer(action, 0).type;
-  if (stored == core::DType::f8) return machine_->f8_gemms ? stored : core::DType::bf16;
-  const bool narrow = machine_->f8_gemms && machine_->f8_casts && core::bits(stored) == 16 &&
+  if (stored == core::DType::f8) return machine_->narrow_gemms.value_or(core::DType::bf16);
+  const bool narrow = machine_->narrow_gemms && machine_->narrow_casts &&
+                      core::bits(stored) == 16 &&
                       is_matrix_product(work_of(class_->operators[action.op]));
-  return narrow && !touches_logits(action) ? core::DType::f8 : stored;
+  return narrow && !touches_logits(action) ? *machine_->narrow_gemms : stored;
 }
 
 // Elements are the destination's: what an activation is copied from may have another term. Codes
@@ -237,12 +238,12 @@ core::Seconds ActionCost::expert_bias_time(const models::Operator& op, const Act
 core::Seconds ActionCost::operand_cast_time(const models::Operator& op,
                                             const Action& action) const {
   const bool forward = action.kind == ActionKind::forward;
-  if (machine_->f8_cast == 0 || action.kind == ActionKind::weight_gradient) return {};
+  if (machine_->narrow_cast == 0 || action.kind == ActionKind::weight_gradient) return {};
   // Experts share the rows; other groups each have all of them.
   const bool routed = op.kind == models::OpKind::expert_linear;
   const double elements = static_cast<double>(op.rows * samples_ * (routed ? 1 : op.groups)) *
                           static_cast<double>(forward ? op.k : op.n);
-  return memory_time(core::Bytes(std::llround(elements * machine_->f8_cast)), *machine_);
+  return memory_time(core::Bytes(std::llround(elements * machine_->narrow_cast)), *machine_);
 }
 
 bool ActionCost::touches_logits(const Action& action) const {
@@ -348,7 +349,7 @@ core::Seconds ActionCost::hidden_time(const program::Transfer& transfer) const {
   if (!machine_->hides_rows || transfer.beside == program::kNone) return {};
   const bool gathers = transfer.collective == program::Collective::all_gather;
   const ActionKind kind = gathers ? ActionKind::input_gradient : ActionKind::weight_gradient;
-  const core::DType type = machine_->f8_gemms ? core::DType::f8 : transfer.wire_type;
+  const core::DType type = machine_->narrow_gemms.value_or(transfer.wire_type);
   return gemm_time(shape_of(class_->operators[transfer.beside], kind, samples_), type, *machine_);
 }
 

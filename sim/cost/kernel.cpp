@@ -43,7 +43,8 @@ core::FlopsPerSecond peak_of(core::DType type, const Machine& machine) {
 
 double gemm_efficiency(const GemmShape& shape, core::DType type, const Machine& machine) {
   const double best =
-      type == core::DType::f8 ? machine.gemm_efficiency_f8 : machine.gemm_efficiency;
+      type == core::DType::f8 || type == core::DType::f4 ? machine.gemm_efficiency_f8
+                                                         : machine.gemm_efficiency;
   const double k = static_cast<double>(shape.k);
   const double fill = wave_fill(shape, machine.multiprocessors);
   // A ragged last wave is damped; few tiles for many multiprocessors leave hardware idle for good.

@@ -23,6 +23,10 @@ static constexpr core::BytesPerSecond kPcie3(12.35e9), kHostMemory(204.8e9);
 // cast_transpose.cu). With a scale for each row the cast along columns has others: each of the two
 // reads once for the scales and once to cast (pytorch/ao, float8/float8_linear.py).
 static constexpr double kTensorwiseCast = 2 + 1 + 1, kRowwiseCast = 2 * (2 + 2 + 1);
+// NVFP4: one kernel reads 16 bits for the tensor's scale, and one reads them again and writes both
+// orders, each 4 bits and an 8-bit scale for 16 elements (NVIDIA/TransformerEngine, common/
+// hadamard_transform/hadamard_transform.cu and row_cast_col_hadamard_transform_cast_fusion.cu).
+static constexpr double kNvfp4Cast = 2 + 2 + 2 * (0.5 + 1.0 / 16);
 
 // CUTLASS and cuBLAS reach more than 0.9 of a V100's f32 peak (NVIDIA, announcement of CUTLASS).
 static constexpr double kVectorGemm = 0.9;
@@ -85,6 +89,17 @@ static double sustained(const hw_profiles::Profile& profile, bool executor_kerne
   return std::min(kept, gpu.gemm_efficiency);
 }
 
+// Products whose operands are cast to 8 or 4 bits.
+static void set_narrow(const hw_profiles::Profile& profile, const KernelUse& use,
+                       Machine& machine) {
+  const bool f8 = use.fp8 && profile.gpu.peak_f8, f4 = use.nvfp4 && profile.gpu.peak_f4;
+  if (f8 && !use.fp8_rowwise) machine.narrow_gemms = core::DType::f8;
+  if (f4) machine.narrow_gemms = core::DType::f4;
+  machine.narrow_casts = (f8 || f4) && !profile.framework.executor_kernels.value_or(false);
+  if (!machine.narrow_casts) return;
+  machine.narrow_cast = f4 ? kNvfp4Cast : use.fp8_rowwise ? kRowwiseCast : kTensorwiseCast;
+}
+
 static void add_framework(const hw_profiles::Framework& f, const KernelUse& use, bool gpu,
                           Machine& machine) {
   const bool softmax = use.attention == "fused_softmax", unfused = use.attention == "unfused";
@@ -134,7 +149,7 @@ static Machine machine_of_one_kind(const hw_profiles::Profile& profile, const Ke
   const hw_profiles::Gpu& gpu = profile.gpu;
   const hw_profiles::Node& node = profile.node;
   Machine machine;
-  for (std::size_t i = 0; i < kTypes; ++i)
+  for (std::size_t i = 0; i < core::kDTypes; ++i)
     machine.peak[i] = hw_profiles::peak(gpu, static_cast<core::DType>(i)).value_or(
         core::FlopsPerSecond{});
   machine.executor_kernels =
@@ -155,9 +170,7 @@ static Machine machine_of_one_kind(const hw_profiles::Profile& profile, const Ke
   machine.gemm_prologue_k = prologue(gpu);
   machine.attention_room = attention_room(profile);
   set_attention(profile, use, machine);
-  machine.f8_gemms = use.fp8 && gpu.peak_f8.has_value() && !use.fp8_rowwise;
-  machine.f8_casts = use.fp8 && gpu.peak_f8 && !profile.framework.executor_kernels.value_or(false);
-  if (machine.f8_casts) machine.f8_cast = use.fp8_rowwise ? kRowwiseCast : kTensorwiseCast;
+  set_narrow(profile, use, machine);
   add_framework(profile.framework, use, gpu.compute_capability.has_value(), machine);
   if (use.quantization == "gptq") machine.decode_traffic = kGptqPace * kGptqOperators / kGptqKernel;
   machine.multiprocessors = gpu.enabled_sms;

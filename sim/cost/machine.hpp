@@ -16,8 +16,6 @@ namespace cost {
 
 struct Mixed;  // sim/cost/mixed.hpp
 
-inline constexpr std::size_t kTypes = 9;  // of core::DType
-
 // always: the workspace that products and other kernels have on a GPU. most: what a call of a
 // library for attention may take. That is as much, but where the executor asks a library (cuDNN on
 // Hopper) at least a thirty-second of the memory.
@@ -26,9 +24,9 @@ AttentionRoom attention_room(const hw_profiles::Profile& profile);
 
 struct Machine {
   // Dense GEMM peak by input type; zero where the device computes no such type.
-  std::array<core::FlopsPerSecond, kTypes> peak{};
+  std::array<core::FlopsPerSecond, core::kDTypes> peak{};
   double gemm_efficiency = 0;      // fraction kept by large GEMMs through whole steps
-  double gemm_efficiency_f8 = 0;   // the same for f8 inputs
+  double gemm_efficiency_f8 = 0;   // the same for f8 and f4 inputs
   double product_share = 1;        // KernelUse's
   double gemm_wave_loss = 0.5;     // share of what a ragged last wave leaves idle that is lost
   double gemm_prologue_k = 0;      // K0: a GEMM loses K0 of its K loop to filling the pipeline
@@ -66,11 +64,12 @@ struct Machine {
   double decode_traffic = 1;       // of decoding a matrix, over that of one kernel for all of it
   double score_passes = 0;         // over stored scores, both directions; 0: none are stored
   double unfused_passes = 0;       // where the softmax is made by several kernels
-  bool f8_gemms = false;           // operands in 8 bits are multiplied at the peak of 8 bits
-  // Linear layers, but not the head, read 16 bits, cast them and multiply in 8 bits: f8_cast is the
-  // bytes that they move for each element they cast. Where this is false, casts are actions.
-  bool f8_casts = false;
-  double f8_cast = 0;
+  // At whose peak operands of few bits are multiplied: f8 or f4; none: at that of 16 bits.
+  std::optional<core::DType> narrow_gemms;
+  // Linear layers, but not the head, read 16 bits, cast them and multiply in few bits: narrow_cast
+  // is the bytes that they move for each element they cast. Where this is false, casts are actions.
+  bool narrow_casts = false;
+  double narrow_cast = 0;
   bool wide_gradients = false;     // planner::stage::Policy
   bool gelu_in_product = false;    // of 16-bit operands
   double attention_f32 = 0;        // share of peak[f32]; 0: as of 16-bit operands
@@ -102,7 +101,7 @@ struct Machine {
 // What of a job its kernels depend on.
 struct KernelUse {
   std::string_view attention = "flash2";  // planner::attention_kinds
-  bool bf16 = false, fp8 = false, fp8_rowwise = false;
+  bool bf16 = false, fp8 = false, fp8_rowwise = false, nvfp4 = false;
   bool fused_norm = true, compile = false;
   std::string_view quantization = "none";  // of frozen matrices: what decodes them
   double product_share = 1;            // of computing (planner/evaluate/product_share.hpp)

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "hw_profiles/load.hpp"
+#include "sim/cost/kernel.hpp"
 #include "sim/cost/nccl.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/cost/action_fixture.hpp"
@@ -231,9 +232,9 @@ TEST_CASE("fp8 takes the peak of 8 bits for products, never for the head") {
   const Action product = f.action(ActionKind::forward, 0, 0, 1);
   f.machine.peak[static_cast<std::size_t>(DType::f8)] = core::FlopsPerSecond{200e12};
   const double half = f.seconds(product) - 1e-6;
-  f.machine.f8_gemms = true;
+  f.machine.narrow_gemms = core::DType::f8;
   CHECK(f.seconds(product) - 1e-6 == Approx(half));  // of 16 bits that nothing casts
-  f.machine.f8_casts = true;
+  f.machine.narrow_casts = true;
   CHECK(f.seconds(product) - 1e-6 == Approx(half / 2));
   f.rank.buffers[0].term = program::Term::logits;
   CHECK(f.seconds(product) - 1e-6 == Approx(half));
@@ -243,9 +244,9 @@ TEST_CASE("products in 8 bits cast their input and the gradient of their result"
   Fixture f;
   const auto cast = [&](ActionKind kind) {
     const Action product = f.action(kind, 0, 0, 1);
-    f.machine.f8_cast = 0;
+    f.machine.narrow_cast = 0;
     const double without = f.seconds(product);
-    f.machine.f8_cast = 4;
+    f.machine.narrow_cast = 4;
     return f.seconds(product) - without;
   };
   // 2 samples x 64 rows, 512 -> 1024 wide, 4 bytes an element at 1 TB/s.
@@ -259,18 +260,39 @@ TEST_CASE("products in 8 bits cast their input and the gradient of their result"
 TEST_CASE("scales of rows cost more casts than one of the tensor, and no faster products") {
   hw_profiles::Profile h100 = *hw_profiles::find_profile("h100-sxm-80g");
   const Machine own = make_machine(h100, {.fp8 = true});  // whose casts are actions
-  CHECK(own.f8_gemms);
-  CHECK_FALSE(own.f8_casts);
-  CHECK(own.f8_cast == 0);
+  CHECK(own.narrow_gemms);
+  CHECK_FALSE(own.narrow_casts);
+  CHECK(own.narrow_cast == 0);
   REQUIRE(hw_profiles::use_framework(h100, "megatron_core", "test").ok());
   const Machine plain = make_machine(h100, {.bf16 = true});
   const Machine tensor = make_machine(h100, {.fp8 = true});
   const Machine rows = make_machine(h100, {.fp8 = true, .fp8_rowwise = true});
-  CHECK(plain.f8_cast == 0);
-  CHECK(tensor.f8_gemms);
-  CHECK(tensor.f8_cast > 0);
-  CHECK_FALSE(rows.f8_gemms);
-  CHECK(rows.f8_cast > tensor.f8_cast);
+  CHECK(plain.narrow_cast == 0);
+  CHECK(tensor.narrow_gemms);
+  CHECK(tensor.narrow_cast > 0);
+  CHECK_FALSE(rows.narrow_gemms);
+  CHECK(rows.narrow_cast > tensor.narrow_cast);
+}
+
+TEST_CASE("nvfp4 takes the peak of 4 bits, and casts that read twice") {
+  hw_profiles::Profile gb200 = *hw_profiles::find_profile("gb200-186g");
+  REQUIRE(hw_profiles::use_framework(gb200, "megatron_core", "test").ok());
+  const Machine four = make_machine(gb200, {.bf16 = true, .nvfp4 = true});
+  const Machine eight = make_machine(gb200, {.bf16 = true, .fp8 = true});
+  REQUIRE(four.narrow_gemms == DType::f4);
+  CHECK(four.narrow_casts);
+  CHECK(four.narrow_cast == Approx(2 * 2 + 2 * (0.5 + 1.0 / 16)));
+  const auto peak = [](const Machine& m, DType type) {
+    return m.peak[static_cast<std::size_t>(type)].value();
+  };
+  CHECK(peak(four, DType::f4) == Approx(9000e12));
+  const GemmShape shape{.m = 8192, .n = 8192, .k = 8192};
+  const double ratio = gemm_time(shape, DType::f8, {}, eight).value() /
+                       gemm_time(shape, DType::f4, {}, four).value();
+  CHECK(ratio == Approx(peak(four, DType::f4) / peak(eight, DType::f8)));
+  const Machine hopper = make_machine(*hw_profiles::find_profile("h100-sxm-80g"),
+                                      {.bf16 = true, .nvfp4 = true});
+  CHECK_FALSE(hopper.narrow_gemms);    // it has no such products; jobs are refused
 }
 
 TEST_CASE("a compiler makes one kernel of a norm, as a fused norm is") {

@@ -10,14 +10,14 @@ using program::ActionKind;
 
 TEST_CASE("casts to 8 bits are of the rows that experts share, not of all rows for each") {
   Fixture f;
-  f.machine.f8_gemms = true;
-  f.machine.f8_cast = 4;
+  f.machine.narrow_gemms = core::DType::f8;
+  f.machine.narrow_cast = 4;
   models::Operator& op = f.rank.operators[0];
   op.kind = models::OpKind::expert_linear;
   op.groups = 8;
   const Action product = f.action(ActionKind::forward, 0, 0, 1);
   const double cast = f.seconds(product);
-  f.machine.f8_cast = 0;
+  f.machine.narrow_cast = 0;
   // 64 x 2 rows of 512, 4 bytes each at 1 TB/s.
   CHECK(cast - f.seconds(product) == Approx(64 * 2 * 512 * 4 / 1e12).epsilon(1e-3));
 }

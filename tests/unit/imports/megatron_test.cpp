@@ -136,6 +136,8 @@ TEST_CASE("types of numbers become a recipe and a precision") {
   CHECK(recipe("--grad-reduce-in-bf16\n") == "mixed bf16 ");
   CHECK(recipe("--fp8-format hybrid\n") == "megatron fp8 delayed");
   CHECK(recipe("--fp8-format e4m3 --fp8-recipe mxfp8\n") == "megatron fp8 mxfp8");
+  CHECK(recipe("--fp4-format e2m1\n") == "megatron nvfp4 ");
+  CHECK(recipe("--fp4-format e2m1 --fp4-recipe nvfp4\n") == "megatron nvfp4 ");
   CHECK(recipe("--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16\n") ==
         "megatron_bf16_moments bf16 ");
 }

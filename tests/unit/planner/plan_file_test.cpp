@@ -88,6 +88,17 @@ std::string problems_of(const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("a plan of any precision comes back from its file") {
+  for (const core::DType precision :
+       {core::DType::bf16, core::DType::f16, core::DType::f8, core::DType::f4}) {
+    Plan plan = sample_plan();
+    plan.job.precision = precision;
+    const auto back = parse_plan(to_json_text(plan), "plan.json");
+    REQUIRE(back.ok());
+    CHECK(back->job.precision == precision);
+  }
+}
+
 TEST_CASE("a plan file reads back as what was written") {
   const std::string text = to_json_text(sample_plan());
   const core::Result<Plan> plan = parse_plan(text, "plan.json");

@@ -83,6 +83,11 @@ TEST_CASE("what is asked for stays, and is refused with what to ask for instead"
   CHECK(has(problem(j, "t4"), "found fp8; choose fp16 or another GPU"));
   for (const char* with_f8 : {"l4", "l40s", "rtx4080", "h20-sxm-96g", "rtx5090"})
     CHECK(problem(j, with_f8).empty());
+  j.precision = DType::f4;
+  CHECK(has(problem(j, "h100-sxm-80g"), "found nvfp4; choose bf16 or another GPU"));
+  CHECK(has(problem(j, "gb200-186g"), "found nvfp4 with framework native; "
+                                      "add --framework megatron_core"));
+  CHECK(job_problems(j, gpu("gb200-186g", "megatron_core")).empty());
 }
 
 TEST_CASE("a plan says where no run of its GPU is known") {

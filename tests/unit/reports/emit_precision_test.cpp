@@ -94,3 +94,25 @@ TEST_CASE("weights in 8 bits are asked for by each framework's own name, or refu
     plan.job.fp8_tensors = {"attention_output"};
   }, "fp8_tensors", "--fp8-tensors params"));
 }
+
+TEST_CASE("products in 4 bits are asked for by Megatron's options, and of no other framework") {
+  const auto f4 = [](Plan& plan, Strategy& s) {
+    plan.job.precision = core::DType::f4;
+    plan.job.recipe = "megatron";
+    fully_sharded(plan, s);
+    s.sharding = Sharding::zero1;
+  };
+  const auto text = [&](const char* framework) {
+    const auto launch = emitted("llama3-8b", framework, f4);
+    REQUIRE(launch.ok());
+    return launch->text.text();
+  };
+  CHECK(has(text("megatron"), "--fp4-format e2m1 --fp4-recipe nvfp4\n"));
+  CHECK_FALSE(has(text("megatron"), "--fp8"));
+  CHECK(has(text("megatron_bridge"), "fp4=\"e2m1\""));
+  CHECK(has(text("megatron_bridge"), "fp4_recipe=\"nvfp4\""));
+  for (const char* other : {"torchtitan", "deepspeed", "accelerate", "llama_factory"}) {
+    INFO(other);
+    CHECK(is_refused("llama3-8b", other, f4, "precision nvfp4", "--precision"));
+  }
+}

@@ -61,7 +61,7 @@ TEST_CASE("every key of the job and each of its values has an entry") {
   for (std::string_view recipe : planner::recipe_names()) demand("recipe", recipe);
   for (const planner::Optimizer& o : planner::optimizers()) demand("optimizer", o.name);
   for (std::string_view kind : planner::attention_kinds()) demand("attention", kind);
-  for (std::string_view p : {"bf16", "fp16", "fp8"}) {
+  for (std::string_view p : {"bf16", "fp16", "fp8", "nvfp4"}) {
     REQUIRE(planner::precision_from_name(p));
     demand("precision", p);
   }
