@@ -60,8 +60,10 @@ class HostBackend final : public Backend {
   }
   void zero(Stream, const Operand& what) override { host::fill_zero(view(what), what.elements); }
   void cast(Stream, const Operand& from, const Operand& to) override {
-    if (to.f8 != nullptr) return host::cast_to_f8(view(to), view(from));
     host::cast(view(to), view(from), to.elements);
+  }
+  void cast_to_f8(Stream, const Operand& from, std::span<const Operand> to) override {
+    for (const Operand& one : to) host::cast_to_f8(view(one), view(from));
   }
   void add_into(Stream, const Operand& from, const Operand& into) override {
     host::add_into(view(into), view(from), into.elements);

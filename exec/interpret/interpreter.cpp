@@ -294,8 +294,8 @@ void Interpreter::run(const Action& a, const Call& call, const std::vector<Opera
     case ActionKind::copy:
       return copy(a, call, args);
     case ActionKind::cast:
-      for (std::size_t i = 1; i < args.size(); ++i) backend_->cast(a.stream, args[0], args[i]);
-      return;
+      if (args[1].f8 == nullptr) return backend_->cast(a.stream, args[0], args[1]);
+      return backend_->cast_to_f8(a.stream, args[0], std::span(args).subspan(1));
     case ActionKind::dequantise:
       return backend_->dequantise(a.stream, context_.quantization, args[0], args[1]);
     case ActionKind::accumulate:

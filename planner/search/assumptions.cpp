@@ -9,6 +9,7 @@
 #include "core/check.hpp"
 #include "core/parse_units.hpp"
 #include "models/graph.hpp"
+#include "models/layer_kinds.hpp"
 #include "planner/evaluate/accuracy.hpp"
 #include "planner/evaluate/regime.hpp"
 #include "planner/lowering/lower.hpp"
@@ -162,6 +163,14 @@ static void state_repeated_casts(Plan& plan) {
       times));
 }
 
+// Of products in 8 bits, those that the executor has no kernels for on a GPU.
+static std::vector<std::string> missing_f8(const Plan& plan) {
+  if (plan.job.fp8_scaling != "tensorwise")
+    return {"products in 8 bits with --fp8-scaling " + plan.job.fp8_scaling};
+  if (models::has_experts(plan.model)) return {"products of experts in 8 bits"};
+  return {};
+}
+
 void state_missing_kernels(Plan& plan) {
   const bool own = plan.profile.gpu.compute_capability &&
                    plan.profile.framework.executor_kernels.value_or(false);
@@ -170,8 +179,8 @@ void state_missing_kernels(Plan& plan) {
       plan.model, graph_options(plan.job, plan.chosen->strategy, plan.profile.framework));
   PLANNER_CHECK(graph.ok(), "a model that was refused is not planned");
   std::vector<std::string> whole;      // what no single operator is the reason for
-  if (stage::casts_by_action(plan.job, plan.profile.framework))
-    whole.push_back("products in 8 bits");
+  const bool f8 = stage::casts_by_action(plan.job, plan.profile.framework);
+  if (f8) whole = missing_f8(plan);
   if (plan.chosen->strategy.context > 1) whole.push_back("context parallelism");
   const std::string missing = operators_that(
       *graph, [](const models::Operator& op) { return !cost::has_kernels(op); }, whole);
@@ -179,6 +188,9 @@ void state_missing_kernels(Plan& plan) {
     plan.assumptions.push_back(
         fmt::format("{}{}{}its times are predicted as if it had; --framework plans for another",
                     kNoKernels, missing, kNoKernelsWhere));
+  if (f8 && whole.empty())
+    plan.assumptions.push_back("products in 8 bits of framework native have not run on a GPU yet: "
+                               "their kernels are tested on a simulated one");
   state_repeated_casts(plan);
 }
 

@@ -33,13 +33,14 @@ touch "$rows"
 # Models and batches of `steps`, one a line: others where the script is rehearsed.
 mapfile -t cells <<<"${FIRST_CELLS:-gpt2-124m 32
 gpt2-1.5b 8}"
-# Those of `families`: a name or a file of families/, tokens a sample, samples a step.
+# Those of `families`: a name or a file of families/, tokens a sample, samples a step, further options.
 mapfile -t families <<<"${FIRST_FAMILIES:-mixtral.json 2048 8
 qwen3-moe.json 2048 8
 deepseek-v2-lite.json 2048 8
 gpt-oss.json 2048 8
 gemma-3-1b 2048 8
 llama3.2-1b 2048 8
+llama3.2-1b 2048 8 --precision fp8
 qwen3-1.7b 2048 8
 bert-large 512 32}"
 SECONDS=0
@@ -112,12 +113,14 @@ steps() {
 }
 
 families() {
-  local model tokens batch file
+  local model tokens batch more file
   for cell in "${families[@]}"; do
-    read -r model tokens batch <<<"$cell"
+    read -r model tokens batch more <<<"$cell"
     file=$here/families/$model
     [[ -f $file ]] || file=$model
-    trained "${model%.json}" 16 --model "$file" --seq "$tokens" --global-batch "$batch" --pin "micro_batch=$((batch / 2))"
+    # shellcheck disable=SC2086  # options are words
+    trained "${model%.json}${more:+-${more##* }}" 16 --model "$file" --seq "$tokens" --global-batch "$batch" \
+      --pin "micro_batch=$((batch / 2))" $more
   done
 }
 

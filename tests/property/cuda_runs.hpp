@@ -40,7 +40,8 @@ inline std::map<std::string, std::int64_t> launches;  // of the last run on a tw
 inline ProgramRun on_twin(const models::ModelSpec& spec, const Job& job, const Strategy& s,
                    std::int64_t steps,
                    exec::cuda::AttentionKernel attention = exec::cuda::AttentionKernel::own,
-                   bool gelu_by_products = false) {
+                   bool gelu_by_products = false,
+                   const hw_profiles::Framework& framework = {}) {
   static std::uint64_t order = 0;
   exec::cuda::Twin twin({.seed = ++order});
   INFO("order of streams " << order);
@@ -51,7 +52,7 @@ inline ProgramRun on_twin(const models::ModelSpec& spec, const Job& job, const S
     run = run_program(spec, job, s, steps, kCudaSeed,
                       [&](const auto& p, const auto& k, int rank) {
                         return platform.backend(p, k, rank);
-                      });
+                      }, framework);
   }
   CHECK(twin.pending() == 0);
   CHECK(twin.leaked() == 0);

@@ -5,6 +5,7 @@
 #include "tests/catch.hpp"
 #include "tests/property/check_equal.hpp"
 #include "tests/property/check_prediction.hpp"
+#include "tests/property/f8_jobs.hpp"
 #include "tests/property/strategies.hpp"
 
 using namespace planner;
@@ -12,36 +13,9 @@ using namespace tests;
 
 namespace {
 
-hw_profiles::Framework executor() {
-  hw_profiles::Framework framework;
-  framework.executor_kernels = true;
-  return framework;
-}
-
-// Widths that 8-bit products take; 40 is no multiple of a block of 32.
-models::ModelSpec even(models::ModelSpec spec) {
-  spec.hidden = 32;
-  spec.heads = spec.kv_heads = 4;
-  spec.head_dim = 0;
-  spec.ffn_hidden = 80;
-  spec.default_seq_len = 8;
-  return spec;
-}
 models::ModelSpec gpt() { return even(tiny_gpt()); }
-models::ModelSpec llama() {
-  models::ModelSpec spec = even(tiny_llama());
-  spec.kv_heads = 2;
-  return spec;
-}
+models::ModelSpec llama() { return even_llama(); }
 models::ModelSpec mixture() { return even(tiny_mixture()); }
-
-Job f8_job(const models::ModelSpec& spec, const char* scaling = "tensorwise",
-           const char* recipe = "mixed") {
-  Job job = tiny_job(spec, 12, recipe);
-  job.precision = core::DType::f8;
-  job.fp8_scaling = scaling;
-  return job;
-}
 
 constexpr std::array<const char*, 4> kExecuted{"tensorwise", "rowwise", "blockwise", "mxfp8"};
 

@@ -5,6 +5,7 @@
 
 #include "core/file.hpp"
 #include "core/json_reader.hpp"
+#include "exec/cuda/api/stored_matrix.hpp"
 
 namespace exec::cuda {
 namespace {
@@ -21,17 +22,21 @@ std::int64_t alignment(const void* p) {
 }  // namespace
 
 ProductKey key_of(const host::MixedGemm& g, int then, const void* before) {
+  const StoredMatrix a = stored(g.a), b = stored(g.b), c = stored(g.c);
   // Of the matrices of a batch, too.
-  const auto lies = [&](const host::Matrix& m) {
-    const std::int64_t between = g.count > 1 ? m.stride * core::bits(m.view.type) / 8 : 0;
-    return std::min(alignment(m.view.data), alignment(reinterpret_cast<const void*>(between)));
+  const auto lies = [&](const StoredMatrix& m) {
+    const std::int64_t between = g.count > 1 ? m.stride * core::bits(m.type) / 8 : 0;
+    return std::min(alignment(m.data), alignment(reinterpret_cast<const void*>(between)));
   };
-  const auto type = [](const host::View& v) { return static_cast<std::int64_t>(v.type); };
-  return {g.m, g.n, g.k, g.a.leading, g.b.leading, g.c.leading, g.a.transposed, g.b.transposed,
+  const auto type = [](const host::View& v) {
+    const std::int64_t format = v.f8 != nullptr ? 1 + static_cast<std::int64_t>(v.f8->format()) : 0;
+    return static_cast<std::int64_t>(v.type) + 100 * format;
+  };
+  return {g.m, g.n, g.k, a.leading, b.leading, c.leading, a.transposed, b.transposed,
           type(g.a.view), type(g.b.view), type(g.c.view), g.bias ? 1 + type(g.bias) : 0,
-          lies(g.a), lies(g.b), lies(g.c),
+          lies(a), lies(b), lies(c),
           g.accumulate, then, alignment(before), alignment(g.bias.data), g.count,
-          g.a.stride, g.b.stride, g.c.stride};
+          a.stride, b.stride, c.stride};
 }
 
 core::Result<ProductChoices> read_product_choices(const std::string& path) {

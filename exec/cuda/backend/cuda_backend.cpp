@@ -268,6 +268,12 @@ void CudaBackend::cast(Stream stream, const Operand& from, const Operand& to) {
                 .width = bytes_of(to)});
 }
 
+void CudaBackend::cast_to_f8(Stream stream, const Operand& from, std::span<const Operand> to) {
+  std::vector<View> views;
+  for (const Operand& one : to) views.push_back(view(one));
+  cuda::cast_to_f8(queue(stream), views, view(from));
+}
+
 void CudaBackend::add_into(Stream stream, const Operand& from, const Operand& into) {
   cuda::add_into(queue(stream), view(into), view(from), into.elements);
 }

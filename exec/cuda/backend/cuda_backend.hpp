@@ -70,6 +70,7 @@ class CudaBackend final : public Backend {
   void load(Stream stream, const Operand& to, const void* from) override;
   void zero(Stream stream, const Operand& what) override;
   void cast(Stream stream, const Operand& from, const Operand& to) override;
+  void cast_to_f8(Stream stream, const Operand& from, std::span<const Operand> to) override;
   void add_into(Stream stream, const Operand& from, const Operand& into) override;
   void dequantise(Stream stream, planner::Quantization kind, const Operand& codes,
                   const Operand& matrix) override;

@@ -193,7 +193,8 @@ void weight_gradient(const Queue& q, const Operator& op, Args args, const Kernel
     case OpKind::linear: {
       const WeightGradient<ops::linear> a(op, args);
       linear_weight_gradient(q, a["d_w"], a["d_y"], a["x"], linear_shape(op, rows));
-      if (a.has("d_b")) bias_gradient(q, a["d_b"], a["d_y"], rows, op.n);
+      if (a.has("d_b"))
+        bias_gradient(q, a["d_b"], a.has("summed") ? a["summed"] : a["d_y"], rows, op.n);
       return;
     }
     case OpKind::dense: {

@@ -104,15 +104,38 @@ CudaPlatform::~CudaPlatform() {
   api_.destroy(pool_);
 }
 
+// Products in 8 bits: what kernels and library have for them. Rows of a micro-batch are summed by
+// weight gradients.
+static void add_f8_problems(const program::Program& program, const planner::Job& job,
+                            const DeviceInfo& device, core::Problems& found) {
+  constexpr int kFirst = 89, kMultiple = 16;  // Ada; of cuBLASLt's dimensions [cublasLtMatmul]
+  if (10 * device.major + device.minor < kFirst)
+    found.push_back({"precision", "bf16 or fp16 on " + device.name, "fp8",
+                     "plan with --precision bf16, or for a GPU of compute capability 8.9"});
+  if (job.fp8_scaling != "tensorwise")
+    found.push_back({"fp8_scaling", "tensorwise on a GPU", job.fp8_scaling,
+                     "plan with --fp8-scaling tensorwise, or run it with --backend host"});
+  if (job.seq_len % kMultiple != 0)
+    found.push_back({"seq_len", "a multiple of 16 with fp8 on a GPU", std::to_string(job.seq_len),
+                     "plan with another --seq"});
+  const auto is_of_experts = [](const models::Operator& op) {
+    return op.kind == models::OpKind::expert_linear;
+  };
+  const bool experts = std::ranges::any_of(program.classes, [&](const program::RankClass& k) {
+    return std::ranges::any_of(k.operators, is_of_experts);
+  });
+  if (experts)
+    found.push_back({"precision", "bf16 or fp16 for a mixture of experts on a GPU", "fp8",
+                     "plan with --precision bf16, or run it with --backend host"});
+}
+
 core::Problems CudaPlatform::problems(const program::Program& program, const planner::Job& job,
                                       std::span<const int>) {
   core::Problems found = kernel_problems(program, name(), computes,
                                          "execute it with --backend host, or another model: GPUs "
                                          "have transformers with heads of up to 256, and chains");
   for (core::Problem& p : shared_inputs(program)) found.push_back(std::move(p));
-  if (job.precision == core::DType::f8)
-    found.push_back({"precision", "bf16 or fp16 on a GPU", "fp8",
-                     "plan with --precision bf16, or run it with --backend host"});
+  if (job.precision == core::DType::f8) add_f8_problems(program, job, device_->info, found);
   if (job.quantization == "two_factor")
     found.push_back({"quantization", "none, int8 or nf4 on a GPU", job.quantization,
                      "plan with --quantization nf4"});

@@ -96,6 +96,10 @@ void row_gate(const Queue& q, View y, View x, View gate, const host::RowGates& s
 void row_gate_gradient(const Queue& q, View dx, View dgate, View dy, View x, View gate,
                        const host::RowGates& s, bool accumulate);
 
+// ---- matrices in 8 bits
+// One matrix in one or two orders. REQUIRES: one scale for all of it, and columns in sixteens.
+void cast_to_f8(const Queue& q, std::span<const View> to, View from);
+
 // ---- linear layers: products go to the API's library
 void linear(const Queue& q, View y, View x, View w, View bias, const host::LinearShape& s,
             bool accumulate);

@@ -70,14 +70,14 @@ void linear_input_gradient(const Queue& q, View dx, View dy, View w, const host:
 }
 bool linear_gelu(const Queue& q, View z, View y, View x, View w, View bias,
                  const host::LinearShape& s) {
-  if (!fits_product(bias) || !fits_product(y)) return false;
+  if (x.f8 != nullptr || !fits_product(bias) || !fits_product(y)) return false;
   return q.api.multiply_gelu({.m = s.rows, .n = s.n, .k = s.k,
                               .a = {x, s.ldx}, .b = {w, s.k, true}, .c = {z, s.ldy}, .bias = bias},
                              y, false, q.workspace, q.stream);
 }
 bool linear_input_gradient_gelu(const Queue& q, View dx, View dy, View w, View x,
                                 const host::LinearShape& s) {
-  if (!fits_product(x)) return false;
+  if (dy.f8 != nullptr || !fits_product(x)) return false;
   return q.api.multiply_gelu({.m = s.rows, .n = s.k, .k = s.n,
                               .a = {dy, s.ldy}, .b = {w, s.k}, .c = {dx, s.ldx}},
                              x, true, q.workspace, q.stream);

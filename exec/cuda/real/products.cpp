@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/check.hpp"
+#include "exec/cuda/api/stored_matrix.hpp"
 #include "exec/cuda/real/check.hpp"
 
 namespace exec::cuda {
@@ -19,9 +20,13 @@ cudaDataType_t type_of(core::DType type) {
     case core::DType::f32: return CUDA_R_32F;
     case core::DType::bf16: return CUDA_R_16BF;
     case core::DType::f16: return CUDA_R_16F;
-    default: PLANNER_CHECK(false, "products of f64, f32, bf16 and f16");
+    default: PLANNER_CHECK(false, "products of f64, f32, bf16, f16 and f8");
   }
   return CUDA_R_32F;
+}
+cudaDataType_t type_of(const host::View& v) {
+  if (v.f8 == nullptr) return type_of(v.type);
+  return v.f8->format() == planner::F8Format::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
 }
 
 template <class T>
@@ -43,11 +48,12 @@ void set(cublasLtMatrixLayout_t l, cublasLtMatrixLayoutAttribute_t what, const T
 }
 
 // A stored row-major matrix [rows, columns] is to cuBLASLt a column-major [columns, rows].
-cublasLtMatrixLayout_t layout(const host::Matrix& m, std::int64_t rows, std::int64_t columns,
-                              std::int64_t count) {
+cublasLtMatrixLayout_t layout(const host::Matrix& matrix, std::int64_t rows,
+                              std::int64_t columns, std::int64_t count) {
+  const StoredMatrix m = stored(matrix);
   if (m.transposed) std::swap(rows, columns);
   cublasLtMatrixLayout_t l = nullptr;
-  check(cublasLtMatrixLayoutCreate(&l, type_of(m.view.type), static_cast<std::uint64_t>(columns),
+  check(cublasLtMatrixLayoutCreate(&l, type_of(matrix.view), static_cast<std::uint64_t>(columns),
                                    static_cast<std::uint64_t>(rows), m.leading),
         "cublasLtMatrixLayoutCreate");
   if (count == 1) return l;
@@ -79,6 +85,14 @@ struct Products::Chosen {
   }
 };
 
+// Of codes, which the sums are multiplied by.
+void Products::set_scales(const host::MixedGemm& g, const Chosen& k) {
+  if (const float* scale = stored(g.b).scale; scale != nullptr)
+    set(k.operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scale);
+  if (const float* scale = stored(g.a).scale; scale != nullptr)
+    set(k.operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scale);
+}
+
 Products::Products() { check(cublasLtCreate(&handle_), "cublasLtCreate"); }
 Products::~Products() {
   chosen_.clear();
@@ -95,8 +109,12 @@ std::unique_ptr<Products::Chosen> Products::make(const host::MixedGemm& g, const
   check(cublasLtMatmulDescCreate(&k.operation, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
                                  wide ? CUDA_R_64F : CUDA_R_32F),
         "cublasLtMatmulDescCreate");
-  set(k.operation, CUBLASLT_MATMUL_DESC_TRANSA, g.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(k.operation, CUBLASLT_MATMUL_DESC_TRANSB, g.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  const auto turned = [](const host::Matrix& m) {
+    return stored(m).transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  };
+  set(k.operation, CUBLASLT_MATMUL_DESC_TRANSA, turned(g.b));
+  set(k.operation, CUBLASLT_MATMUL_DESC_TRANSB, turned(g.a));
+  set_scales(g, k);
   set(k.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(after.then, static_cast<bool>(g.bias)));
   if (after.then != Then::nothing) {
     set(k.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, g.c.leading);
@@ -228,10 +246,11 @@ bool Products::multiply_gelu(const host::MixedGemm& g, const host::View& before,
 
 bool Products::launch(const host::MixedGemm& g, const After& after, void* workspace,
                       cudaStream_t stream) {
-  const std::scoped_lock lock(mutex_);  // bias and `before` are the descriptor's
+  const std::scoped_lock lock(mutex_);  // bias, scales and `before` are the descriptor's
   const Chosen* const chosen = choose(g, after, workspace, stream);
   if (chosen == nullptr) return false;
   const Chosen& k = *chosen;
+  set_scales(g, k);
   if (g.bias) set(k.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias.data);
   if (after.then != Then::nothing)
     set(k.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, after.before);
@@ -246,8 +265,8 @@ cublasStatus_t Products::run(const host::MixedGemm& g, const Chosen& k, void* c,
   const auto alpha32 = static_cast<float>(alpha64), beta32 = static_cast<float>(beta64);
   const void* const alpha = wide ? static_cast<const void*>(&alpha64) : &alpha32;
   const void* const beta = wide ? static_cast<const void*>(&beta64) : &beta32;
-  return cublasLtMatmul(handle_, k.operation, alpha, g.b.view.data, k.b, g.a.view.data, k.a, beta,
-                        c, k.c, c, k.c, &k.algorithm, workspace, kWorkspace, stream);
+  return cublasLtMatmul(handle_, k.operation, alpha, stored(g.b).data, k.b, stored(g.a).data, k.a,
+                        beta, c, k.c, c, k.c, &k.algorithm, workspace, kWorkspace, stream);
 }
 
 }  // namespace exec::cuda

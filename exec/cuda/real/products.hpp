@@ -45,6 +45,7 @@ class Products {
     Then then = Then::nothing;
     void* before = nullptr;
   };
+  static void set_scales(const host::MixedGemm& g, const Chosen& k);
   static cublasLtEpilogue_t epilogue(Then then, bool bias);
   // Null: the library has nothing for this shape with an epilogue; without one it throws.
   const Chosen* choose(const host::MixedGemm& g, const After& after, void* workspace,

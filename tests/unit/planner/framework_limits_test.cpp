@@ -227,7 +227,16 @@ TEST_CASE("a plan for our own executor names what that has no kernels for on GPU
   CHECK(missing(question("alexnet", 2, "host")).empty());
   Request narrow = question("gpt2-124m", 2, "h100-sxm-80g");
   narrow.job.precision = core::DType::f8;
-  CHECK(missing(narrow).find("for products in 8 bits on GPUs") != std::string::npos);
+  CHECK(missing(narrow).empty());
+  CHECK(says(pinned_plan(narrow), "have not run on a GPU yet"));
+  Request rows = narrow;
+  rows.job.fp8_scaling = "rowwise";
+  CHECK(missing(rows).find("for products in 8 bits with --fp8-scaling rowwise on GPUs") !=
+        std::string::npos);
+  Request experts = mixture;
+  experts.job.precision = core::DType::f8;
+  CHECK(missing(experts, {"context=1"}).find("for products of experts in 8 bits on GPUs") !=
+        std::string::npos);
   CHECK(says(pinned_plan(narrow, {"micro_batch=4"}), "micro-batches casts the weights to 8 bits"));
   narrow.job.fp8_tensors = {"params"};
   CHECK_FALSE(says(pinned_plan(narrow, {"micro_batch=4"}), "casts the weights to 8 bits"));
