@@ -92,6 +92,8 @@ std::string whose_text(const Plan& plan, TextStyle style) {
   };
   const std::string missing = named(planner::kNoKernels, planner::kNoKernelsWhere);
   if (!missing.empty()) return says(", as if it had kernels on GPUs for " + missing + ".");
+  if (plan.job.precision == core::DType::f8)
+    return says(". No GPU has run its products in 8 bits yet.");
   // reports/measured/README.md
   return says(". On an H200 steps of twelve models took 3 % less to 10 % more than predicted; of "
               "other GPUs it has run on an H100 alone.");

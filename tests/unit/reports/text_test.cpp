@@ -136,6 +136,20 @@ TEST_CASE("the recommendation is the first line of the page") {
   CHECK(plan_text(reports_test::sample_plan(), {}).starts_with("Recommended: data=4 tensor=2"));
 }
 
+TEST_CASE("whose figures a page has, and how true they were, are said of what it plans") {
+  planner::Plan plan = reports_test::sample_plan();
+  const auto says = [&](std::string_view text) {
+    return plan_text(plan, {.style = {.width = 200}}).find(text) != std::string::npos;
+  };
+  CHECK(says("this tool's own executor. On an H200"));
+  plan.job.precision = core::DType::f8;
+  CHECK(says("this tool's own executor. No GPU has run its products in 8 bits yet."));
+  CHECK_FALSE(says("On an H200"));
+  plan.assumptions.push_back(std::string(planner::kNoKernels) + "attention" +
+                             std::string(planner::kNoKernelsWhere));
+  CHECK(says("as if it had kernels on GPUs for attention."));
+}
+
 TEST_CASE("a plan without a feasible strategy says why and what would fit") {
   planner::Plan plan = reports_test::sample_plan();
   plan.chosen.reset();
