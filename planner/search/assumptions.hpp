@@ -29,7 +29,8 @@ void state_hosts(const Request& request, Plan& plan);
 void state_missing_kernels(Plan& plan);
 
 // Adds what the plan's figures do not rest on: memory of the framework that was compared with
-// predictions; and, where no run of the site is known, enough runs like the chosen one.
+// predictions; and, where no run of the site is known, enough runs like the chosen one. Of products
+// in 4 bits, how far published runs were from their predictions.
 void state_known_runs(Plan& plan);
 
 }  // namespace planner
