@@ -80,7 +80,8 @@ class Backend {
   virtual void load(Stream stream, const Operand& to, const void* from) = 0;
   virtual void zero(Stream stream, const Operand& what) = 0;
   virtual void cast(Stream stream, const Operand& from, const Operand& to) = 0;
-  // One matrix in 8 bits, in each order that is asked for. REQUIRES: to.f8 of each.
+  // Casts a matrix to 8 bits, once for each operand of `to`: by rows or by columns, as its f8 says.
+  // REQUIRES: all operands of `to` have f8.
   virtual void cast_to_f8(Stream stream, const Operand& from, std::span<const Operand> to) = 0;
   virtual void add_into(Stream stream, const Operand& from, const Operand& into) = 0;
   virtual void dequantise(Stream stream, planner::Quantization kind, const Operand& codes,

@@ -1,14 +1,15 @@
 #include "planner/stage/graph_options.hpp"
 
+#include "planner/question/nvfp4.hpp"
 #include "planner/stage/policy.hpp"
 
 namespace planner {
 namespace {
 
 // Bytes of an element with its share of the scales: a block of 128 has one of f32, a block of 32
-// one of 8 bits; of NVFP4, one of 16.
+// one of 8 bits.
 double narrow_bytes(const Job& job) {
-  if (job.precision == core::DType::f4) return 0.5 + 1.0 / 16;
+  if (job.precision == core::DType::f4) return kNvfp4Bytes;
   return job.fp8_scaling == "blockwise" || job.fp8_scaling == "mxfp8" ? 1 + 1.0 / 32 : 1;
 }
 constexpr double kE5M6 = 12.0 / 8;

@@ -123,7 +123,9 @@ struct Unit {
   int layer = -1;                         // local layer of layer units
   int expert_ways = 1;                    // more: experts, divided over so many data ranks
   bool f8 = false;                        // read in 8 bits
-  int beside = -1;                        // of units of experts and 8-bit weights: their layer's
+  // Of a unit of experts or of 8-bit weights: the index of the unit that has the other parameters
+  // of its layer, or of the epilogue. Else -1.
+  int beside = -1;
   UnitSizes sizes() const {
     return {elements, frozen_elements, quantised_bytes, decoding_bytes, layer >= 0,
             expert_ways > 1, f8};
@@ -142,9 +144,9 @@ struct ParameterPlace {
 
 struct StageLayout {
   // Units: local layers 0..layers-1 first (unit index = local layer), then further groups of theirs
-  // (Stage::unit_shift + local layer). Behind the layers' come the units of the model's ends: the
-  // last norm and the head ("final"), experts of the epilogue, the table that both ends share
-  // ("tied"), and the embeddings ("embeddings").
+  // (Stage::unit_shift + local layer). The units of the model's ends follow. "final" has the last
+  // norm and the head. The epilogue's experts have a unit of their own. "tied" has the table that
+  // embeddings and head share, "embeddings" the other embeddings.
   std::vector<Unit> units;
   std::vector<program::Span> spans;
   std::vector<int> span_ready;         // unit whose backward completes the span

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "hw_profiles/mixed.hpp"
+#include "planner/question/nvfp4.hpp"
 #include "sim/cost/mixed.hpp"
 
 namespace cost {
@@ -23,10 +24,10 @@ static constexpr core::BytesPerSecond kPcie3(12.35e9), kHostMemory(204.8e9);
 // cast_transpose.cu). With a scale for each row the cast along columns has others: each of the two
 // reads once for the scales and once to cast (pytorch/ao, float8/float8_linear.py).
 static constexpr double kTensorwiseCast = 2 + 1 + 1, kRowwiseCast = 2 * (2 + 2 + 1);
-// NVFP4: one kernel reads 16 bits for the tensor's scale, and one reads them again and writes both
-// orders, each 4 bits and an 8-bit scale for 16 elements (NVIDIA/TransformerEngine, common/
-// hadamard_transform/hadamard_transform.cu and row_cast_col_hadamard_transform_cast_fusion.cu).
-static constexpr double kNvfp4Cast = 2 + 2 + 2 * (0.5 + 1.0 / 16);
+// NVFP4: one kernel reads 16 bits for the tensor's scale. A second one reads them again, and writes
+// codes and scales by rows and by columns (NVIDIA/TransformerEngine, common/hadamard_transform/
+// hadamard_transform.cu and row_cast_col_hadamard_transform_cast_fusion.cu).
+static constexpr double kNvfp4Cast = 2 + 2 + 2 * planner::kNvfp4Bytes;
 
 // CUTLASS and cuBLAS reach more than 0.9 of a V100's f32 peak (NVIDIA, announcement of CUTLASS).
 static constexpr double kVectorGemm = 0.9;

@@ -104,11 +104,11 @@ CudaPlatform::~CudaPlatform() {
   api_.destroy(pool_);
 }
 
-// Products in 8 bits: what kernels and library have for them. Rows of a micro-batch are summed by
-// weight gradients.
+// Refuses products in 8 bits that this backend's kernels or cuBLASLt do not compute. cuBLASLt wants
+// sums of a multiple of 16 elements, and weight gradients sum over the rows of a micro-batch.
 static void add_f8_problems(const program::Program& program, const planner::Job& job,
                             const DeviceInfo& device, core::Problems& found) {
-  constexpr int kFirst = 89, kMultiple = 16;  // Ada; of cuBLASLt's dimensions [cublasLtMatmul]
+  constexpr int kFirst = 89, kMultiple = 16;  // Ada; [cublasLtMatmul]
   if (10 * device.major + device.minor < kFirst)
     found.push_back({"precision", "bf16 or fp16 on " + device.name, "fp8",
                      "plan with --precision bf16, or for a GPU of compute capability 8.9"});

@@ -1,7 +1,8 @@
-// Casts of matrices to 8-bit floating point with one scale a tensor, for products of 8-bit tensor
-// cores (planner/question/f8_matrix.hpp): one kernel finds the greatest magnitude, one writes codes
-// in each order that is asked for. It reads a tile of 64 x 64 elements in packs, and writes it by
-// rows from registers and by columns from shared memory.
+// Casts matrices to 8-bit floating point with one scale a tensor, for products of 8-bit tensor
+// cores (planner/question/f8_matrix.hpp). A cast is two kernels. The first finds the greatest
+// magnitude of the matrix. The second writes the codes by rows, by columns, or both: each block
+// reads a tile of 64 x 64 elements, writes its rows from registers, and its columns from shared
+// memory.
 #include "exec/cuda/kernels/kernels.hpp"
 #include "exec/cuda/kernels/launch.cuh"
 #include "exec/host/f8.hpp"
@@ -23,7 +24,8 @@ struct Most {
 };
 
 #if defined(__CUDACC__)
-// Two elements a, b as codes of the low and the high byte; beyond the greatest magnitude that.
+// The code of a in the low byte, that of b in the high one. An element beyond the greatest
+// magnitude gets the code of that magnitude.
 template <F8Format kFormat>
 PLANNER_DEVICE std::uint16_t coded(float a, float b) {
 #if __CUDA_ARCH__ >= 890
@@ -47,8 +49,8 @@ inline std::uint16_t coded(float a, float b) {
 }
 #endif
 
-// parts[block] = the greatest magnitude of some packs, as bits: their order is that of integers, of
-// which NaN is the greatest.
+// parts[block] = the greatest magnitude of the packs that the block reads, as the bits of an f32.
+// As integers these bits have the same order as the magnitudes, and NaN is the greatest.
 template <class A>
 __global__ void greatest_magnitudes(std::uint32_t* parts, const A* x, int64_t n) {
   constexpr int kSize = Pack<A>::kSize;
@@ -66,12 +68,12 @@ __global__ void greatest_magnitudes(std::uint32_t* parts, const A* x, int64_t n)
   if (threadIdx.x == 0) parts[blockIdx.x] = most;
 }
 
-// Where codes and scale of one order go; null: it is not asked for.
+// Where the codes in one order are written, and their scale. Null: this order is not written.
 struct Codes {
   std::uint8_t* codes;
   float* scale;
 };
-// As many as a pack has elements, written at once.
+// The codes of a pack's elements, which one store writes.
 template <int kSize>
 struct alignas(kSize) CodePack { std::uint16_t two[kSize / 2]; };
 

@@ -97,7 +97,8 @@ void row_gate_gradient(const Queue& q, View dx, View dgate, View dy, View x, Vie
                        const host::RowGates& s, bool accumulate);
 
 // ---- matrices in 8 bits
-// One matrix in one or two orders. REQUIRES: one scale for all of it, and columns in sixteens.
+// Casts one matrix by rows, by columns, or both (one view for each). REQUIRES: one scale for the
+// whole matrix, and a number of columns that is a multiple of 16.
 void cast_to_f8(const Queue& q, std::span<const View> to, View from);
 
 // ---- linear layers: products go to the API's library

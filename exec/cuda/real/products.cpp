@@ -85,7 +85,7 @@ struct Products::Chosen {
   }
 };
 
-// Of codes, which the sums are multiplied by.
+// Tells the library where the scales of 8-bit operands lie. It multiplies the sums by them.
 void Products::set_scales(const host::MixedGemm& g, const Chosen& k) {
   if (const float* scale = stored(g.b).scale; scale != nullptr)
     set(k.operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scale);

@@ -168,7 +168,8 @@ class Evaluator {
   // Of stages that differ in their layers alone, those of the divisions before, too.
   struct Formed {
     std::unique_ptr<StageForm> form;
-    std::array<std::int64_t, kMachines> beside{};  // bytes that are not live buffers, by machine
+    // Bytes that the rank takes besides its live buffers (overhead_bytes), by machine.
+    std::array<std::int64_t, kMachines> beside{};
   };
   const Formed& form_of(std::size_t rank);
   std::vector<Formed> forms_;
