@@ -23,6 +23,11 @@ using models::ops::WorkOf;
 // runtime/bf16_optimizer.py, update_hp_grads: add_(grad.to(float32))).
 constexpr std::int64_t kWideGradient = 2 + 4 + 4 + 4 + 4;
 
+// Of the rate of large copies, what this tool's updates of master copies keep: in four steps on an
+// H200 they took the time of 30 bytes a parameter, of which they move 28
+// (reports/measured/h200_steps.json).
+constexpr double kOwnUpdates = 28.0 / 30;
+
 // y[rows,n] = x[rows,k] W^T; dx[rows,k] = dy W; dW[n,k] = dy^T x.
 GemmShape shape_of(const models::Operator& op, ActionKind kind, std::int64_t samples) {
   // Routing is balanced: each of the groups, which are experts, has its share of the rows.
@@ -150,26 +155,23 @@ core::Picoseconds ActionCost::operator()(const Action& action, const Call& call)
     case ActionKind::alloc:
     case ActionKind::free:
     case ActionKind::fence: return {};
-    case ActionKind::load:
-    case ActionKind::zero: time = bytes_time(action, bytes(action, 0, call)); break;
     case ActionKind::copy: return host_copy_time(bytes(action, 1, call), *machine_);
-    case ActionKind::cast: return core::to_picoseconds(cast_time(action, call));
-    case ActionKind::dequantise:
-      time = memory_time(bytes(action, 0, call) + bytes(action, 1, call), *machine_) *
-             machine_->decode_traffic;
-      break;
+    case ActionKind::load:
+    case ActionKind::zero:
     case ActionKind::accumulate:
-      // A ring's gradients of keys are added to some columns of what they go into.
-      time = bytes_time(action, bytes(action, 0, call) +
-                                    2 * std::min(bytes(action, 0, call), bytes(action, 1, call)));
+    case ActionKind::square_sum:
+    case ActionKind::scale_step: time = bytes_time(action, traffic(action, call).all()); break;
+    case ActionKind::cast:
+      time = bytes_time(action, traffic(action, call).all());
+      return core::to_picoseconds(time + machine_->launch * cast_launches(action));
+    case ActionKind::dequantise:
+      time = memory_time(traffic(action, call).all(), *machine_) * machine_->decode_traffic;
       break;
-    case ActionKind::square_sum: time = bytes_time(action, bytes(action, 0, call)); break;
-    case ActionKind::scale_step: time = bytes_time(action, bytes(action, 1, call)); break;
     case ActionKind::optimizer: time = optimizer_time(action, call); break;
     case ActionKind::forward:
     case ActionKind::input_gradient:
     case ActionKind::weight_gradient:
-      return core::to_picoseconds(operator_time(action) + launch_time(action));
+      return core::to_picoseconds(operator_time(action, call) + launch_time(action));
     default: return core::to_picoseconds(transfer_time(action, call));
   }
   return core::to_picoseconds(time + machine_->launch);
@@ -205,23 +207,6 @@ core::DType ActionCost::computed_in(const Action& action) const {
                       core::bits(stored) == 16 &&
                       is_matrix_product(work_of(class_->operators[action.op]));
   return narrow && !touches_logits(action) ? *machine_->narrow_gemms : stored;
-}
-
-// Elements are the destination's: what an activation is copied from may have another term. Codes
-// are written once in each order.
-core::Seconds ActionCost::cast_time(const Action& action, const Call& call) const {
-  const program::Buffer& to = buffer(action, 1);
-  if (!to.f8) {
-    const std::int64_t n = elements(action, 1, call);
-    return machine_->launch + bytes_time(action, core::bytes_of(n, buffer(action, 0).type) +
-                                                     core::bytes_of(n, to.type));
-  }
-  planner::F8Matrix matrix = *to.f8;
-  if (matrix.per_sample()) matrix.groups = samples_;
-  const int passes = matrix.reads_twice() ? 2 : 1;
-  const core::Bytes read = core::bytes_of(matrix.elements(), buffer(action, 0).type) * passes;
-  const core::Bytes written = matrix.bytes() * (action.arg_count - 1);
-  return machine_->launch * passes + bytes_time(action, read + written);
 }
 
 // Of the bias of what experts make, where kernels of its own add it.
@@ -262,9 +247,9 @@ core::Seconds ActionCost::convolution_time(const models::Operator& op,
   return with_host(time, machine_->host.gemm, *machine_);
 }
 
-core::Seconds ActionCost::operator_time(const Action& action) const {
+core::Seconds ActionCost::operator_time(const Action& action, const Call& call) const {
   const models::Operator& op = class_->operators[action.op];
-  core::Seconds time = pass_time(op, action) + wide_time(action);
+  core::Seconds time = pass_time(op, action, call) + wide_time(action);
   if (action.kind == ActionKind::weight_gradient && machine_->accumulate_traffic > 0)
     time += memory_time(core::Bytes(op.parameter_elements), *machine_) *
             machine_->accumulate_traffic;
@@ -295,35 +280,43 @@ core::Picoseconds ActionCost::wide_time(const program::Block& block) const {
   return core::to_picoseconds(all);
 }
 
-core::Seconds ActionCost::pass_time(const models::Operator& op, const Action& action) const {
+core::Seconds ActionCost::pass_time(const models::Operator& op, const Action& action,
+                                    const Call& call) const {
   const WorkOf work = work_of(op);
   if (work == WorkOf::convolution) return convolution_time(op, action);
   if (is_matrix_product(work)) return product_time(op, action);
   if (work == WorkOf::attention) return attention_pass_time(op, action);
-  return elementwise_time(op, action);
+  return elementwise_time(op, action, call);
 }
 
-core::Seconds ActionCost::elementwise_time(const models::Operator& op,
-                                           const Action& action) const {
-  const bool forward = action.kind == ActionKind::forward;
-  // Of the first argument, an activation or its gradient; of a lookup those are tokens.
-  const bool lookup = forward && work_of(op) == WorkOf::lookup;
+// Of the first argument, an activation or its gradient; of a lookup those are tokens.
+core::DType ActionCost::elementwise_type(const models::Operator& op, const Action& action) const {
+  const bool lookup = action.kind == ActionKind::forward && work_of(op) == WorkOf::lookup;
   const std::size_t typed =
       lookup ? program::argument(op, models::ops::Kernel::forward, action.arg_count, "y") : 0;
-  const core::DType type = buffer(action, static_cast<int>(typed)).type;
+  return buffer(action, static_cast<int>(typed)).type;
+}
+
+// A framework's kernels are counted by the operator's elements, this tool's own by the arguments.
+core::Bytes ActionCost::elementwise_bytes(const models::Operator& op, const Action& action,
+                                          const Call& call) const {
+  if (machine_->executor_kernels) return traffic(action, call).all();
+  const bool forward = action.kind == ActionKind::forward;
   const std::int64_t moved = forward ? op.elements_forward : op.elements_backward;
   const std::int64_t parameters = forward ? op.parameter_elements : 2 * op.parameter_elements;
-  // A gradient that is added to what is there reads that too.
-  const bool adds = machine_->executor_kernels && (action.flags & program::kAccumulate) != 0;
-  const std::int64_t added = adds ? op.rows * op.n : 0;
-  const bool norm = op.kind == models::OpKind::rms_norm;
-  if (machine_->gelu_in_product && op.kind == models::OpKind::gelu && core::bits(type) == 16 &&
+  return core::bytes_of(moved * samples_ + parameters, elementwise_type(op, action));
+}
+
+core::Seconds ActionCost::elementwise_time(const models::Operator& op, const Action& action,
+                                           const Call& call) const {
+  if (machine_->gelu_in_product && op.kind == models::OpKind::gelu &&
       op.activation == models::Activation::gelu_tanh)
-    return memory_time(core::bytes_of(op.rows * op.n * samples_, type), *machine_);
+    if (const core::DType type = elementwise_type(op, action); core::bits(type) == 16)
+      return memory_time(core::bytes_of(op.rows * op.n * samples_, type), *machine_);
+  const bool norm = op.kind == models::OpKind::rms_norm;
   const double traffic = traffic_of(op.kind, program_->mesh.tensor, *machine_);
   const core::Seconds time =
-      memory_time(core::bytes_of((moved + added) * samples_ + parameters, type), *machine_) *
-      traffic;
+      memory_time(elementwise_bytes(op, action, call), *machine_) * traffic;
   return with_host(time, norm ? machine_->host.norm : machine_->host.elementwise, *machine_);
 }
 
@@ -331,12 +324,10 @@ core::Seconds ActionCost::bytes_time(const Action& action, core::Bytes moved) co
   return buffer(action, 0).host ? moved / machine_->host_memory : memory_time(moved, *machine_);
 }
 
-// args {weight, gradient, [master], slots...}: each is read and written once, the gradient is read.
 core::Seconds ActionCost::optimizer_time(const Action& action, const Call& call) const {
-  core::Bytes moved{};
-  // What follows from the norm is a few numbers.
-  const int arrays = action.arg_count - (program::reads_norm(action) ? 1 : 0);
-  for (int i = 0; i < arrays; ++i) moved += (i == 1 ? 1 : 2) * bytes(action, i, call);
+  core::Bytes moved = traffic(action, call).all();
+  if (machine_->executor_kernels && program_->optimizer.has_master)
+    moved = core::Bytes(std::llround(static_cast<double>(moved.value()) / kOwnUpdates));
   const core::Seconds once = call.layer == 0 ? machine_->host.update : core::Seconds{};
   const bool offloaded = buffer(action, 0).host;
   return (offloaded ? offloaded_update_time(moved, program_->mesh.ranks(), *machine_)

@@ -20,6 +20,12 @@ namespace cost {
 // First rank of the class: the place whose links stand for all of them.
 int first_rank(const program::Program& program, const program::RankClass& rank_class);
 
+// Bytes.
+struct Traffic {
+  core::Bytes read{}, written{};
+  core::Bytes all() const { return read + written; }
+};
+
 class ActionCost {
  public:
   // samples: micro-batch size to cost, where it differs from the program's own; activations scale
@@ -32,6 +38,11 @@ class ActionCost {
   core::Picoseconds operator()(const program::Action& action, const program::Call& call) const;
   // Of a transfer's duration what is not the wire's: a server's fold of what it was sent.
   core::Picoseconds beside_wire(const program::Action& action, const program::Call& call) const;
+
+  // What this tool's kernels for an action read and write of the memory that its arguments lie in,
+  // each byte once a launch. Nothing of what moves between memories. Partial sums of a column over
+  // rows are left out: they are small.
+  Traffic traffic(const program::Action& action, const program::Call& call) const;
 
   // Elements of a collective, of a message, in this call.
   std::int64_t transferred(const program::Action& action, const program::Call& call) const;
@@ -77,19 +88,27 @@ class ActionCost {
   // Elements of an argument in this call, scaled to samples_ where it holds activations.
   std::int64_t elements(const program::Action& action, int arg, const program::Call& call) const;
   core::Bytes bytes(const program::Action& action, int arg, const program::Call& call) const;
-  core::Seconds operator_time(const program::Action& action) const;
+  Traffic operator_traffic(const program::Action& action, const program::Call& call) const;
+  Traffic update_traffic(const program::Action& action, const program::Call& call) const;
+  Traffic cast_traffic(const program::Action& action, const program::Call& call) const;
+  double cast_launches(const program::Action& action) const;
+  core::Seconds operator_time(const program::Action& action, const program::Call& call) const;
   core::Seconds launch_time(const program::Action& action) const;
   core::Seconds bias_gradient_time(const models::Operator& op, const program::Action& action) const;
-  core::Seconds pass_time(const models::Operator& op, const program::Action& action) const;
+  core::Seconds pass_time(const models::Operator& op, const program::Action& action,
+                          const program::Call& call) const;
   core::Seconds convolution_time(const models::Operator& op, const program::Action& action) const;
   core::Seconds product_time(const models::Operator& op, const program::Action& action) const;
   core::Seconds expert_bias_time(const models::Operator& op, const program::Action& action) const;
-  core::Seconds cast_time(const program::Action& action, const program::Call& call) const;
   core::Seconds operand_cast_time(const models::Operator& op, const program::Action& action) const;
   bool touches_logits(const program::Action& action) const;
   core::Seconds attention_pass_time(const models::Operator& op,
                                     const program::Action& action) const;
-  core::Seconds elementwise_time(const models::Operator& op, const program::Action& action) const;
+  core::DType elementwise_type(const models::Operator& op, const program::Action& action) const;
+  core::Bytes elementwise_bytes(const models::Operator& op, const program::Action& action,
+                                const program::Call& call) const;
+  core::Seconds elementwise_time(const models::Operator& op, const program::Action& action,
+                                 const program::Call& call) const;
   // Of what works on bytes alone: on the device, or where the buffers are offloaded on the host.
   core::Seconds bytes_time(const program::Action& action, core::Bytes moved) const;
   core::Seconds optimizer_time(const program::Action& action, const program::Call& call) const;

@@ -163,6 +163,7 @@ class Api {
   virtual OpenedActivity open_activity() = 0;
 
   // ---- ranges that profilers show
+  // A range lies within that which the thread pushed last. `name` ends with a zero.
   virtual void push_range(const char* /*name*/) {}
   virtual void pop_range() {}
 };

@@ -6,6 +6,7 @@
 #include "core/check.hpp"
 #include "core/clock.hpp"
 #include "exec/cuda/backend/kernel_table.hpp"
+#include "exec/cuda/backend/range_of.hpp"
 #include "exec/interpret/arguments.hpp"
 #include "exec/interpret/operator_shapes.hpp"
 
@@ -224,11 +225,10 @@ bool CudaBackend::launch_by_library(const program::Action& action, const models:
 
 void CudaBackend::run(const program::Action& action, const models::Operator& op,
                       std::span<const Operand> args, const KernelContext& context) {
-  api_.push_range(op.name.c_str());
+  const RangeOf range(api_, action.kind, op.name.c_str());
   if (!launch_joined(action, op, args, context) &&
       !launch_by_library(action, op, args, context))
     launch_action(queue(action.stream), action, op, args, context);
-  api_.pop_range();
 }
 
 // Bytes that stay as they are until the step is over.
@@ -262,6 +262,7 @@ void CudaBackend::zero(Stream stream, const Operand& what) {
 }
 
 void CudaBackend::cast(Stream stream, const Operand& from, const Operand& to) {
+  const RangeOf range(api_, ActionKind::cast);
   if (from.type != to.type) return cuda::cast(queue(stream), view(to), view(from), to.elements);
   copy(stream, {.to = static_cast<std::byte*>(to.data),
                 .from = static_cast<const std::byte*>(from.data),
@@ -271,15 +272,18 @@ void CudaBackend::cast(Stream stream, const Operand& from, const Operand& to) {
 void CudaBackend::cast_to_f8(Stream stream, const Operand& from, std::span<const Operand> to) {
   std::vector<View> views;
   for (const Operand& one : to) views.push_back(view(one));
+  const RangeOf range(api_, ActionKind::cast);
   cuda::cast_to_f8(queue(stream), views, view(from));
 }
 
 void CudaBackend::add_into(Stream stream, const Operand& from, const Operand& into) {
+  const RangeOf range(api_, ActionKind::accumulate);
   cuda::add_into(queue(stream), view(into), view(from), into.elements);
 }
 
 void CudaBackend::dequantise(Stream stream, planner::Quantization kind, const Operand& codes,
                              const Operand& matrix) {
+  const RangeOf range(api_, ActionKind::dequantise);
   decode_matrix(queue(stream), kind, codes.data, view(matrix), matrix.elements, codes.elements,
                 device_.maps);
 }
@@ -288,16 +292,19 @@ void CudaBackend::update(Stream stream, const exec::Update& u) {
   if (recording_.open) recording_.hyper = u.hyper;
   const ParameterUpdate own{u.parameters, {u.slots.begin(), u.slots.end()}};
   if (stream == Stream::compute) return hold_update(u, own);
+  const RangeOf range(api_, ActionKind::optimizer);
   cuda::update(queue(stream), u.kind, u.hyper, u.step, std::span(&own, 1), device_.maps,
                device_.stochastic, recording_.open ? recording_.numbers : nullptr);
 }
 
 void CudaBackend::add_squares(Stream stream, host::View x, std::int64_t n, double* sum) {
+  const RangeOf range(api_, ActionKind::square_sum);
   cuda::add_squares(queue(stream), sum, x, n);
 }
 
 void CudaBackend::step_loss_scale(Stream stream, host::LossScaleState* state,
                                   const double* squares, const host::LossScaleRule& rule) {
+  const RangeOf range(api_, ActionKind::scale_step);
   cuda::step_loss_scale(queue(stream), state, squares, rule);
 }
 

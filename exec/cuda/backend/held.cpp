@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "exec/cuda/backend/cuda_backend.hpp"
+#include "exec/cuda/backend/range_of.hpp"
 #include "exec/interpret/arguments.hpp"
 #include "exec/interpret/operator_shapes.hpp"
 
@@ -32,18 +33,6 @@ std::int64_t extent_of(std::int64_t elements, const host::View& v) {
 
 bool half(const host::View& v) { return core::bits(v.type) == 16; }
 
-// A kernel that was held back is shown in its own operator's range.
-class RangeOf {
- public:
-  RangeOf(Api& api, const char* name) : api_(api) { api_.push_range(name); }
-  ~RangeOf() { api_.pop_range(); }
-  RangeOf(const RangeOf&) = delete;
-  RangeOf& operator=(const RangeOf&) = delete;
-
- private:
-  Api& api_;
-};
-
 }  // namespace
 
 std::string GeluChoice::text() const {
@@ -62,6 +51,7 @@ void CudaBackend::launch_held() {
 void CudaBackend::launch_held_updates() {
   if (updates_.all.empty()) return;
   const HeldUpdates held = std::exchange(updates_, {});
+  const RangeOf range(api_, ActionKind::optimizer);
   cuda::update(lane(Stream::compute).queue, held.kind, held.hyper, held.step, held.all,
                device_.maps, device_.stochastic,
                recording_.open ? recording_.numbers : nullptr);
@@ -83,7 +73,7 @@ void CudaBackend::launch_held_max() {
   if (!max_.max) return;
   const HeldMax m = std::exchange(max_, {});
   const Queue& q = lane(Stream::compute).queue;
-  const RangeOf range(api_, m.name);
+  const RangeOf range(api_, ActionKind::forward, m.name);
   if (m.sums) return softmax_max_and_sum(q, m.max, m.sums, m.logits, m.targets, m.shape);
   softmax_max(q, m.max, m.logits, m.shape);
 }
@@ -122,7 +112,7 @@ bool CudaBackend::launch_with_held_max(const program::Action& action, const mode
 void CudaBackend::launch_held_sum() {
   if (held_.elements == 0) return;
   const HeldSum sum = std::exchange(held_, {});
-  const RangeOf range(api_, sum.name);
+  const RangeOf range(api_, ActionKind::forward, sum.name);
   add(lane(Stream::compute).queue, sum.y, sum.a, sum.b, sum.elements);
 }
 
@@ -162,8 +152,9 @@ void CudaBackend::launch_held_product() {
   if (product_.pass == Pass::none) return;
   const HeldProduct p = std::exchange(product_, {});
   const Queue& q = lane(Stream::compute).queue;
-  const RangeOf range(api_, p.name);
-  if (p.pass == Pass::forward)
+  const bool forward = p.pass == Pass::forward;
+  const RangeOf range(api_, forward ? ActionKind::forward : ActionKind::input_gradient, p.name);
+  if (forward)
     linear(q, p.out, p.in, p.w, p.bias, p.shape, false);
   else
     linear_input_gradient(q, p.out, p.in, p.w, p.shape, false);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/check.hpp"
+#include "exec/cuda/emulate/meter.hpp"
 
 namespace emulate {
 namespace {
@@ -56,6 +57,7 @@ void copy_async(void* to, const void* from, unsigned bytes, bool real) {
   PLANNER_CHECK(reinterpret_cast<std::uintptr_t>(from) % bytes == 0,
                 std::string(kernel_name()) + ": a copy from off its alignment");
   State& s = state();
+  if (real && meter != nullptr) meter->read(from, bytes);
   const Copy copy{to, from, bytes, real};
   const unsigned draw =
       (s.thread.x * 2654435761U ^ s.block.x * 40503U ^ s.copies_asked++ * 2246822519U) >> 16;

@@ -140,7 +140,8 @@ void compute(const AttentionPart& p, const AttentionPlaces& at) {
 class TwinAttention final : public AttentionLibrary {
  public:
   using Called = std::function<void(const char*)>;
-  using Give = std::function<void(StreamHandle, std::function<void()>)>;
+  using Give =
+      std::function<void(StreamHandle, const AttentionPart&, std::function<void()>)>;
   TwinAttention(Called called, Give give) : called_(std::move(called)), give_(std::move(give)) {}
 
   std::string name() const override { return "the twin's library"; }
@@ -157,7 +158,7 @@ class TwinAttention final : public AttentionLibrary {
   void run(const AttentionPart& p, const AttentionPlaces& at, void* memory,
            StreamHandle stream) override {
     called_("attention");
-    give_(stream, [p, at, memory] {
+    give_(stream, p, [p, at, memory] {
       std::memset(memory, 0xFF, workspace(p));
       compute(p, at);
     });
@@ -178,10 +179,11 @@ OpenedAttention Twin::open_attention() {
     const std::scoped_lock lock(state_->mutex);
     state_->called(name);
   };
-  const auto give = [this](StreamHandle stream, std::function<void()> work) {
+  const auto give = [this](StreamHandle stream, const AttentionPart& part,
+                           std::function<void()> work) {
     const std::scoped_lock lock(state_->mutex);
     state_->count("library_attention");
-    state_->give(stream, {std::move(work)});
+    state_->give(stream, {state_->metered(std::move(work), metered_of(part))});
   };
   try {
     called("open_attention");

@@ -71,6 +71,10 @@ struct PoolOf {
   std::int64_t used = 0, most = 0;
 };
 
+// Of a library's call.
+Metered metered_of(const host::MixedGemm& product);
+Metered metered_of(const AttentionPart& part);
+
 struct Twin::State {
   explicit State(const TwinOptions& given) : options(given), random(given.seed, 0) {}
 
@@ -112,6 +116,9 @@ struct Twin::State {
   }
   // As it is, and recorded when it runs (activity.cpp).
   std::function<void()> recorded(std::function<void()> run, bool of_graph);
+  // As it is, with what it moves counted for the ranges that this thread is in, if anybody asked. A
+  // library's call says what it moves and computes; of other work the accesses are counted.
+  std::function<void()> metered(std::function<void()> run, std::optional<Metered> of_library = {});
   // Whether the call was about kept work; it throws where a GPU would.
   bool record_kept(EventHandle event, StreamHandle stream);
   bool wait_kept(StreamHandle stream, EventHandle event);
@@ -157,6 +164,7 @@ struct Twin::State {
   DeviceRecords records;
   std::map<std::string, std::pair<int, FailureKind>> faults;
   std::map<std::string, std::int64_t> launched, launched_within;
+  std::map<std::string, Metered> metered_within;
   ProductChoices* choices = nullptr;
   std::int64_t graph_launches = 0;
 };

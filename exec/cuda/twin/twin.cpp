@@ -327,9 +327,9 @@ void Twin::launch(const Launch& l, StreamHandle stream) {
   state_->count(l.name);
   state_->doing = l.name;
   const auto index = [](const Extent& e) { return emulate::Index{e.x, e.y, e.z}; };
-  state_->give(stream, {[l, index] {
-                          emulate::run(l.name, index(l.grid), index(l.block), l.shared, l.body);
-                        }});
+  state_->give(stream, {state_->metered([l, index] {
+                 emulate::run(l.name, index(l.grid), index(l.block), l.shared, l.body);
+               })});
 }
 
 void Twin::time_products(ProductChoices* kept) { state_->choices = kept; }
@@ -346,7 +346,8 @@ void Twin::multiply(const host::MixedGemm& product, void*, StreamHandle stream) 
   state_->choose(product, 0, nullptr);
   state_->count("product");
   check_beside(product.bias);
-  state_->give(stream, {[product] { compute_product(product); }});
+  state_->give(stream, {state_->metered([product] { compute_product(product); },
+                                        metered_of(product))});
 }
 
 bool Twin::multiply_gelu(const host::MixedGemm& product, const host::View& before, bool gradient,
@@ -358,7 +359,10 @@ bool Twin::multiply_gelu(const host::MixedGemm& product, const host::View& befor
   if (product.n % 8 != 0) return false;
   state_->choose(product, gradient ? 2 : 1, before.data);
   state_->count(gradient ? "product_gelu_gradient" : "product_gelu");
-  state_->give(stream, {[product, before, gradient] {
+  Metered moved = metered_of(product);
+  (gradient ? moved.bytes.read : moved.bytes.written) +=
+      core::bytes_of(product.m * product.n, before.type).value();
+  state_->give(stream, {state_->metered([product, before, gradient] {
                           const auto n = static_cast<std::size_t>(product.m * product.n);
                           std::vector<float> sums(n), kept(n);
                           host::MixedGemm wide = product;
@@ -374,7 +378,7 @@ bool Twin::multiply_gelu(const host::MixedGemm& product, const host::View& befor
                             host::gelu(s, s, count);
                           }
                           host::store(product.c.view, count, sums.data());
-                        }});
+                        }, moved)});
   return true;
 }
 

@@ -9,13 +9,23 @@
 #include <map>
 #include <memory>
 
+#include "core/units.hpp"
 #include "exec/cuda/api/api.hpp"
+#include "exec/cuda/emulate/meter.hpp"
 
 namespace exec::cuda {
 
 struct TwinOptions {
   std::uint64_t seed = 1;
   core::Bytes memory{std::int64_t{64} << 30};
+  bool meters = false;                 // counts what work moves and computes
+};
+
+// What kernels and the library's calls read and write of the device's memory, each byte once a
+// launch, and the FLOPs of the library's calls.
+struct Metered {
+  emulate::Traffic bytes;
+  core::Flops flops{};
 };
 
 class Twin final : public Api {
@@ -34,6 +44,10 @@ class Twin final : public Api {
   // in the innermost range of each name (push_range), empty: in none.
   std::map<std::string, std::int64_t> launches() const;
   std::map<std::string, std::int64_t> launches_within() const;
+  // What work moved and computed, by the ranges that it was given in, from the outermost and with
+  // '/' between. REQUIRES: TwinOptions::meters. Bytes of own kernels are counted where the binary
+  // links counted_kernels.
+  std::map<std::string, Metered> metered() const;
   // How often kept work was launched.
   std::int64_t graph_launches() const;
   // Work that was given and not yet run; memory, streams and events that were not given back.

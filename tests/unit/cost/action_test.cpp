@@ -128,14 +128,19 @@ TEST_CASE("a GELU that its product computes costs the time of moving one tensor 
 TEST_CASE("a bias's gradient, launches and what is added to cost time where kernels are our own") {
   Fixture f;
   models::Operator& linear = f.rank.operators[0];
-  models::Operator& norm = f.rank.operators[1];
-  norm.rows = 64, norm.n = 512, norm.elements_backward = 3 * 64 * 512;
-  norm.flops_weight_gradient = core::Flops(1);
+  models::Operator& gelu = f.rank.operators[1];
+  gelu.kind = models::OpKind::gelu;
+  gelu.rows = 64, gelu.n = 512, gelu.elements_backward = 3 * 64 * 512;
+  gelu.parameter_elements = 0;
   linear.parameters = {0};
   const Action weights = f.action(ActionKind::weight_gradient, 0, 0, 1);
   const double alone = f.seconds(weights);
-  Action gradient = f.action(ActionKind::input_gradient, 1, 0, 1);
-  const double written = f.seconds(gradient);
+  // d_y, x and d_x, of 2 x 64 x 512 elements of 2 bytes each.
+  const auto d_y = static_cast<std::uint32_t>(f.rank.views.size());
+  f.rank.views.insert(f.rank.views.end(), 3, program::View(f.rank.views.front()));
+  Action gradient = f.action(ActionKind::input_gradient, 1, d_y, 3);
+  const double tensor = 2.0 * 2 * 64 * 512 / 1e12, written = f.seconds(gradient);
+  CHECK(written == Approx(3 * tensor + 1e-6).epsilon(1e-6));
   gradient.flags |= program::kAccumulate;
   CHECK(f.seconds(gradient) == written);  // other frameworks' rates have it
   f.machine.executor_kernels = true;
@@ -144,10 +149,12 @@ TEST_CASE("a bias's gradient, launches and what is added to cost time where kern
   linear.parameters = {0, 1};
   // 3 bytes of 2 x 64 x 1024 elements, and two launches more.
   CHECK(f.seconds(weights) == Approx(alone + 3.0 * 2 * 64 * 1024 / 1e12 + 2e-6).epsilon(1e-6));
-  // It reads 2 x 64 x 512 elements of 2 bytes more, and adds up the strips of its sums.
-  CHECK(f.seconds(gradient) == Approx(written + 2.0 * 2 * 64 * 512 / 1e12 + 1e-6).epsilon(1e-6));
-  norm.flops_weight_gradient = core::Flops(0);
-  CHECK(f.seconds(gradient) == Approx(written + 2.0 * 2 * 64 * 512 / 1e12).epsilon(1e-6));
+  // It reads what it adds to.
+  CHECK(f.seconds(gradient) == Approx(written + tensor).epsilon(1e-6));
+  // So it does in the counts, which have reading and writing apart.
+  const ActionCost costs(f.program, f.rank, f.machine);
+  CHECK(costs.traffic(gradient, {}).read.value() == 3 * 131'072);
+  CHECK(costs.traffic(gradient, {}).written.value() == 131'072);
 }
 
 TEST_CASE("what this executor was measured at on a card holds for its own kernels there") {
