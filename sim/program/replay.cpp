@@ -51,6 +51,16 @@ class AddressReplay {
     }) && i == kept.size();
   }
 
+  // Of all instances, seen from there, those that are allocated.
+  std::vector<bool> there(std::int64_t now) const {
+    std::vector<bool> all;
+    visit_places(now, [&](const Place& place) {
+      all.push_back(place != kAbsent);
+      return true;
+    });
+    return all;
+  }
+
   // The most that was reserved at once.
   core::Bytes reserved() const { return peak_; }
   bool is_enough() const { return peak_ > enough_; }
@@ -87,13 +97,18 @@ class AddressReplay {
   template <class Visit>
   bool visit_state(std::int64_t now, Visit&& visit) const {
     if (!visit(allocator_.reserved().value()) || !allocator_.visit_state(visit)) return false;
+    return visit_places(now, [&](const Place& place) { return visit(place.offset); });
+  }
+  // Those of all instances, micro-batch `now` first: visit(place) -> whether to go on.
+  template <class Visit>
+  bool visit_places(std::int64_t now, Visit&& visit) const {
     for (std::size_t b = 0; b < base_.size(); ++b) {
       const Buffer& buffer = class_.buffers[b];
       if (buffer.persistent) continue;
       for (int layer = 0; layer < buffer.extent; ++layer) {
         for (std::int64_t i = 0; i < buffer.slots; ++i) {
           const std::int64_t slot = layer * buffer.slots + (now + i) % buffer.slots;
-          if (!visit(places_[base_[b] + static_cast<std::size_t>(slot)].offset)) return false;
+          if (!visit(places_[base_[b] + static_cast<std::size_t>(slot)])) return false;
         }
       }
     }
@@ -179,6 +194,7 @@ class ScheduleReplay {
   void take(std::int64_t periods) {
     const std::int64_t count = passes_.period_passes(), step = passes_.period_micro_batches();
     std::vector<std::int64_t> kept;
+    std::vector<bool> there;
     std::int64_t kept_at = 0, next_kept = 1;
     for (std::int64_t i = 0; i < periods; ++i) {
       for (std::int64_t j = 0; j < count; ++j) take_one();
@@ -189,9 +205,15 @@ class ScheduleReplay {
         return leave_out(left_out, step);
       }
       const bool caching = options_.allocator == AllocatorKind::caching;
+      // Addresses may go on to differ from round to round. What is there must not: a micro-batch
+      // that waits for long, as in a V of many stages, keeps its number.
       if (i + 1 >= options_.most_rounds && (caching || options_.estimates)) {
-        estimated_ = !caching;
-        return leave_out(rest, step);
+        std::vector<bool> now = addresses_.there(i * step);
+        if (now == there) {
+          estimated_ = !caching;
+          return leave_out(rest, step);
+        }
+        there = std::move(now);
       }
       if (i + 1 != next_kept) continue;
       kept = addresses_.state(i * step);
