@@ -2,6 +2,7 @@
 // Candidate: one strategy with everything predicted of it; CANDIDATE of the plan file (design,
 // section 10), field for field. Value type.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -89,8 +90,10 @@ struct Candidate {
 inline constexpr double kHardlyRisky = 0.01;
 
 // Whether its probability of running out of memory is at most the cap.
+// Less cannot be told from none: a cap of 0 is this.
+inline constexpr double kNoRisk = 1e-4;
 inline bool within_risk(const Candidate& c, double max_risk) {
-  return c.uncertainty.out_of_memory <= max_risk;
+  return c.uncertainty.out_of_memory <= std::max(max_risk, kNoRisk);
 }
 
 }  // namespace planner

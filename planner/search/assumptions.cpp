@@ -38,8 +38,8 @@ std::string unscored_text(const hw_profiles::Profile& profile, const std::string
   const Accuracy& known = accuracy();
   std::string text;
   if (!known.has_scored_framework(framework))
-    text = fmt::format("no run in {} has been compared with its prediction, so the range is wider "
-                       "by how much frameworks differ", framework);
+    text = fmt::format("it rests on published runs, none of which is in {}, so it is wider by how "
+                       "much frameworks differ", framework);
   if (!known.has_scored_family(profile.gpu.architecture))
     text += fmt::format("{}no run on GPUs like {} has been compared, so it is wider by how much "
                         "sites differ", text.empty() ? "" : "; ", profile.gpu.id);
@@ -57,8 +57,8 @@ void state_known_runs(Plan& plan) {
   if (!plan.chosen || !is_gpu) return;
   if (!accuracy().has_scored_memory(plan.job.framework))
     plan.assumptions.push_back(
-        fmt::format("the memory of no run in {} has been compared with its prediction; the risk of "
-                    "running out of memory is higher for that", plan.job.framework));
+        fmt::format("no published run tells the memory of {}: the risk of running out of memory is "
+                    "higher for that", plan.job.framework));
   // The runs of Megatron-Bridge that `planner validate` reads; nothing is fitted on them.
   if (plan.job.precision == core::DType::f4)
     plan.assumptions.push_back(
@@ -134,9 +134,9 @@ void state_masked_share(const Question& question, Plan& plan) {
   const double share = question.masked_flops / question.model_flops;
   if (share < kWorthTelling || !question.job.attention.starts_with("flash")) return;
   plan.assumptions.push_back(fmt::format(
-      "mfu counts causal attention whole, as is usual: {:.0f} % of the FLOPs that it counts are "
-      "masked, and no kernel computes them",
-      100 * share));
+      "{}, as is usual: {:.0f} % of the FLOPs that it counts are masked, and no kernel computes "
+      "them",
+      kMaskedShare, 100 * share));
 }
 
 // `names`, then the names of the operators for which `holds` is true: the first few, and how many
@@ -225,7 +225,7 @@ void state_hosts(const Request& request, Plan& plan) {
   if (!plan.chosen || plan.chosen->strategy.offload.empty()) return;
   const auto is_offload = [](const Earned& e) { return e.part.starts_with("offload="); };
   const auto earned = std::ranges::find_if(plan.earned, is_offload);
-  if (!request.constraints.pins_any() && earned != plan.earned.end())
+  if (!request.constraints.is_pinned("offload") && earned != plan.earned.end())
     plan.assumptions.push_back(
         earned->without ? "memory of the hosts may be used: without it the best plan is slower"
                         : "memory of the hosts may be used: the GPUs alone do not hold the job "

@@ -61,8 +61,9 @@ void Explorer::explore(std::vector<Structure> all, const Constraints& constraint
 
 core::Seconds Explorer::fastest_safe(std::size_t machine) const {
   core::Seconds least = kAnyStep;
-  for (const Entry& e : found_.entries[machine])
-    if (is_safe(e, machine)) least = std::min(least, e.step);
+  for (std::size_t i = 0; i < found_.entries[machine].size(); ++i)
+    if (is_safe(found_.entries[machine][i], machine))
+      least = std::min(least, least_of(machine, i));
   return least;
 }
 
@@ -89,14 +90,32 @@ std::vector<Structure> Explorer::short_of_memory() const {
       known->second = std::min(known->second, unsafe.micro_batch);
     };
     std::ranges::for_each(found_.missed[i], consider);
-    for (const Entry& e : found_.entries[i])
-      if (!is_safe(e, i)) consider(e);
+    for (std::size_t k = 0; k < found_.entries[i].size(); ++k) {
+      const Entry& e = found_.entries[i][k];
+      if (!is_safe(e, i) || e.step < least_of(i, k)) consider(e);
+    }
   }
   std::vector<Structure> all;
   for (const auto& [index, micro_batch] : smallest) {
     all.push_back(structures_[index]);
     std::erase_if(all.back().micro_batches,
                   [least = micro_batch](std::int64_t size) { return size < least; });
+  }
+  return all;
+}
+
+std::vector<Structure> Explorer::failed_replays(double slack) const {
+  constexpr double kAny = 1e9;         // where nothing is safe at all
+  std::map<std::uint32_t, std::vector<std::int64_t>> promised;  // micro-batches by structure
+  for (std::size_t k = 0; k < replayed_.entries; ++k) {
+    const Entry& e = found_.entries[0][k];
+    if (is_safe(e, 0) && std::min(slack, kAny) * e.expected < replayed_.fastest)
+      promised[e.structure].push_back(e.micro_batch);
+  }
+  std::vector<Structure> all;
+  for (auto& [index, sizes] : promised) {
+    all.push_back(structures_[index]);
+    all.back().micro_batches = std::move(sizes);
   }
   return all;
 }

@@ -3,6 +3,7 @@
 // (explore_worker.hpp). Entries are a few words each; a Strategy is made again for the few that are
 // looked at. Not thread-safe; what it finds does not depend on the number of threads.
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -42,12 +43,20 @@ class Explorer {
     return kAllocatorSlack * static_cast<double>(e.device.value()) <=
            static_cast<double>(risks(machine, e.regime).safe().value());
   }
+  // The fastest on the first machine that is safe by its replay, as a choice counts its step: of
+  // what was found so far, nothing that the bounds call safe is taken to be faster.
+  void tell_replayed(core::Seconds fastest) {
+    replayed_ = {entries(0).size(), fastest};
+  }
   // Whether on each machine something is safe, no slower by more than `slack`, a factor, than
   // whatever needs more memory.
   bool serves_all(double slack) const;
   // The structures, from the smallest micro-batch on that is not safe, which would be faster than
   // whatever is safe on some machine, or might be with larger ones.
   std::vector<Structure> short_of_memory() const;
+  // Those of which the bounds promised something safe on the first machine that counts as faster by
+  // this factor than what replays showed to be (tell_replayed), with those micro-batches.
+  std::vector<Structure> failed_replays(double slack) const;
   // More structures, for all machines.
   void explore_also(std::vector<Structure> structures);
   // More structures, for the machines that are not served so far.
@@ -106,6 +115,12 @@ class Explorer {
   std::vector<Structure> structures_;
   const Constraints* constraints_ = nullptr;  // of the explore() under way
   Found found_;
+  struct { std::size_t entries = 0; core::Seconds fastest{}; } replayed_;  // that was told
+  // Of an entry by its index, at least.
+  core::Seconds least_of(std::size_t machine, std::size_t i) const {
+    const core::Seconds step = found_.entries[machine][i].step;
+    return machine == 0 && i < replayed_.entries ? std::max(step, replayed_.fastest) : step;
+  }
   std::uint32_t served_ = 0;           // bits of machines that are not asked at all
   std::function<void(std::string_view)> progress_;
 };

@@ -36,7 +36,7 @@ static void state_kinds_alone(const Request& request, Plan& plan) {
     const bool faster = step < plan.chosen->time.step;
     plan.assumptions.push_back(fmt::format(
         "{} {} alone take {} a step{} ({})", alone.gpus, alone.profile.gpu.id,
-        core::to_text(step), faster ? ", which is faster than all together" : "",
+        core::to_text(step), faster ? kFasterAlone : "",
         to_text(other->chosen->strategy)));
   }
 }
@@ -58,7 +58,7 @@ void state_fewer_gpus(const Request& request, Plan& plan) {
     const core::Result<Plan> other = make_plan(smaller);
     if (!other.ok() || !other->chosen || other->chosen->time.step.value() >= least) continue;
     least = other->chosen->time.step.value();
-    said = fmt::format("fewer of the GPUs would be faster: {} take {} a step ({})", smaller.gpus,
+    said = fmt::format("{}: {} take {} a step ({})", kFewerFaster, smaller.gpus,
                        core::to_text(other->chosen->time.step),
                        to_text(other->chosen->strategy));
   }

@@ -6,6 +6,11 @@
 
 namespace planner {
 
+// How a sentence begins that names fewer GPUs which would be faster; and what one has of a kind
+// that alone would be.
+inline constexpr std::string_view kFewerFaster = "fewer of the GPUs would be faster";
+inline constexpr std::string_view kFasterAlone = ", which is faster than all together";
+
 // Slow links can make a step over all GPUs longer than one over a half, a quarter and so on of
 // them. These are asked as far as their use of the peak would stay below what any step reaches, and
 // their kernels alone would take less than the step.

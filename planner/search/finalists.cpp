@@ -81,8 +81,11 @@ class Finalists {
     std::vector<const Entry*> picked;
     for (const auto& [how, e] : all) {
       if (picked.size() == kSimple) break;
+      // Of a family that is there already, only what is simpler.
       const auto own = family(explorer_.structure(e->structure));
-      const auto same = [&](const Strategy& s) { return family(s) == own; };
+      const auto same = [&](const Strategy& s) {
+        return family(s) == own && complexity(s, seq_len()) <= how;
+      };
       if (std::ranges::any_of(fit, same, &Candidate::strategy) ||
           std::ranges::any_of(picked, [&](const Entry* p) {
             return same(explorer_.structure(p->structure));

@@ -49,14 +49,15 @@ int settings(const Strategy& s) {
 
 }  // namespace
 
-// What a part of a strategy must gain before it is recommended, as a factor of the step. The
-// optimizer's state crosses to the host once a step; weights and activations do so in every layer,
-// over a link and a memory that differ from board to board by a factor of two. Schedules that split
-// the backward pass need a framework's newest parts, and kernels for each half.
-static double must_gain(const Job& job, const Strategy& s) {
+// The optimizer's state crosses to the host once a step; weights and activations do so in every
+// layer, over a link and a memory that differ from board to board by a factor of two. Schedules
+// that split the backward pass need a framework's newest parts, and kernels for each half. Few
+// frameworks keep the state of pipeline stages in host memory.
+double must_gain(const Job& job, const Strategy& s) {
   double factor = 1;
   for (const std::string& what : s.offload) factor *= what == "optimizer" ? 1.05 : 1.1;
   if (splits_backward(s.schedule)) factor *= 1.05;
+  if (!s.offload.empty() && s.pipeline > 1) factor *= 1.05;
   const bool cut_short = s.context > 1 && (job.seq_len < kLongSample ||
                                            job.seq_len / s.context < kTokensOfRank);
   return cut_short ? 1.05 * factor : factor;
@@ -82,13 +83,13 @@ double RiskClasses::next_cap(double cap) {
 
 int RiskClasses::of_probability(double risk, double max_risk) {
   int k = 0;
-  for (double cap = max_risk; k < kCaps && risk > cap; cap = next_cap(cap)) ++k;
+  for (double cap = std::max(max_risk, kNoRisk); k < kCaps && risk > cap; cap = next_cap(cap)) ++k;
   return k;
 }
 
 RiskClasses::RiskClasses(core::Bytes usable, double max_risk, MemoryError error)
     : usable_(usable), error_(error) {
-  double cap = max_risk;
+  double cap = std::max(max_risk, kNoRisk);
   for (std::size_t k = 0; k < most_.size(); ++k) {
     const double most = safe_device(static_cast<double>(usable.value()), cap, error);
     most_[k] = core::Bytes(static_cast<std::int64_t>(most));
@@ -106,8 +107,8 @@ Complexity complexity(const Strategy& s, std::int64_t seq_len) {
           s.virtual_stages > 1,
           divides_unevenly(s),
           schedule_def(s.schedule).level,
-          static_cast<int>(s.sharding),
           checkpoint_level(s),
+          static_cast<int>(s.sharding),
           settings(s)};
 }
 

@@ -64,9 +64,12 @@ class RiskClasses {
 core::Seconds counted_step(const Job& job, const Strategy& strategy, core::Seconds step,
                            double out_of_memory);
 
+// Of that, what such parts must gain before they are recommended, as a factor of the step.
+double must_gain(const Job& job, const Strategy& strategy);
+
 // How unusual a strategy is, compared from the first number on, in the order that decision 0011
 // states: parallel dimensions beside data, offload, context ranks of short samples, virtual stages,
-// uneven stages, schedule, sharding, recomputation, settings off their defaults.
+// uneven stages, schedule, recomputation, sharding, settings off their defaults.
 using Complexity = std::array<int, 9>;
 Complexity complexity(const Strategy& strategy, std::int64_t seq_len);
 

@@ -93,7 +93,10 @@ std::vector<std::pair<std::string, Strategy>> changes(const Strategy& s, const Q
   if (logits && s.loss_chunks == 1) {
     Strategy changed = s;
     changed.loss_chunks = kLossChunks;
-    add(fmt::format("loss_chunks={}", kLossChunks), changed);
+    std::string text = fmt::format("loss_chunks={}", kLossChunks);
+    if (!may_chunk_loss(q))
+      text += fmt::format(" (by a loss that {} does not bring)", q.job.framework);
+    add(std::move(text), changed);
   }
   const std::int64_t expert = std::gcd(models::expert_divisor(q.model), s.data_ranks());
   if (models::has_experts(q.model) && expert > s.expert) {
@@ -134,7 +137,7 @@ std::string cheapest_fix(Explorer& explorer, const Rejection& r) {
   std::string best;
   core::Seconds fastest{};
   const auto consider = [&](const std::string& text, const Strategy& s) {
-    if (!explorer.is_within_limits(s)) return;
+    if (s == r.strategy || !explorer.is_within_limits(s)) return;
     const std::optional<Measure> entry = explorer.measure(s);
     if (!entry || entry->device.value() > r.available) return;
     if (!best.empty() && entry->step >= fastest) return;

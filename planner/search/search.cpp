@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <limits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,9 +20,9 @@
 #include "planner/search/explorer.hpp"
 #include "planner/search/fewer.hpp"
 #include "planner/search/framework_limits.hpp"
-#include "planner/search/host_space.hpp"
 #include "planner/search/markov_chain.hpp"
 #include "planner/search/ranking.hpp"
+#include "planner/search/short_of_memory.hpp"
 #include "planner/search/split_search.hpp"
 #include "planner/search/stale_space.hpp"
 #include "planner/search/uneven.hpp"
@@ -65,7 +64,7 @@ void complete(const Request& request, Plan& plan) {
     plan.job.global_batch = default_global_batch(plan.model, plan.job, plan.gpus);
     const bool rounded = plan.job.global_batch != usual;
     assume(fmt::format("global batch {} samples: {}{}", plan.job.global_batch, whose,
-                       rounded ? fmt::format(", {}, rounded up so that the GPUs divide it", usual)
+                       rounded ? fmt::format(", {}, rounded up so that data ranks divide it", usual)
                                : std::string()));
   }
   assume(fmt::format("recipe {}, optimizer {}, attention {}, framework {}", plan.job.recipe,
@@ -192,14 +191,6 @@ bool can_divide_samples(const Plan& plan) {
   return models::is_transformer(plan.model.family) && plan.job.mode != Mode::inference;
 }
 
-// Where nothing fits, or on few GPUs what fits is slower by more than this than something that
-// would need more memory, and nothing is pinned, a machine is asked again: with samples divided
-// further, with the loss in chunks (where nothing fits: finalists try them anyhow), then with what
-// its hosts can hold (docs/decisions/0010). More GPUs have data ranks to share state with.
-constexpr double kMostForMemory = 1.05;
-constexpr std::int64_t kFewGpus = 32;
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
 // Of the model's modules, those that cost little to make again: DeepSeek's ([deepseekv3] 3.2.3),
 // without the activation of dense feed-forwards where a framework has no word for it.
 models::ModuleSet cheap_modules(const models::ModelSpec& model, const hw_profiles::Framework& f) {
@@ -229,47 +220,33 @@ std::vector<SplitChoice> splits_to_try(const Question& question, const Constrain
   return all;
 }
 
-void explore(Explorer& explorer, const Request& request, const Plan& plan) {
-  const Constraints& constraints = request.constraints;
+SpaceOptions options_of(const Question& question, const Request& request, const Plan& plan) {
   SpaceOptions options{.gpus = plan.gpus, .gpus_per_node = plan.gpus_per_node,
                        .layers = layers_of(plan.model),
                        .experts = models::expert_divisor(plan.model)};
   if (can_divide_samples(plan)) options.least_tokens = kTokensOfRank;
-  const hw_profiles::Framework& framework = explorer.question().profile.framework;
+  const hw_profiles::Framework& framework = question.profile.framework;
   options.pointwise = framework.recomputes_pointwise;
   options.modules = cheap_modules(plan.model, framework);
   options.tries_modules = framework.recomputes_modules &&
                           (models::has(options.modules, models::Module::mla_up_proj) ||
                            (models::has(options.modules, models::Module::moe_act) &&
                             !framework.recomputes_pointwise));
-  options.splits = splits_to_try(explorer.question(), constraints);
+  options.splits = splits_to_try(question, request.constraints);
   options.overlap = overlaps(plan.job, framework, Sharding::none);
   options.overlap_divided = overlaps(plan.job, framework, Sharding::zero1);
+  return options;
+}
+
+void explore(Explorer& explorer, const Request& request, const Plan& plan,
+             const SpaceOptions& options) {
+  const Constraints& constraints = request.constraints;
   explorer.explore(structures(plan.job, options, constraints), constraints);
   if (std::vector<Structure> uneven =
           uneven_structures(explorer.structures(), explorer.question(), constraints);
       !uneven.empty())
     explorer.explore_also(std::move(uneven));
   if (request.stale) explorer.explore_also(stale_structures(plan.job, options, constraints));
-  const bool asks = request.objective != Objective::memory && plan.gpus <= kFewGpus;
-  const double most = asks ? kMostForMemory : kNever;
-  if (constraints.pins_any() || explorer.serves_all(most)) return;
-  if (can_divide_samples(plan)) {
-    options.least_tokens = 1;
-    std::vector<Structure> shorter = structures(plan.job, options, constraints);
-    std::erase_if(shorter, [&](const Structure& s) {
-      return plan.job.seq_len / s.strategy.context >= kTokensOfRank || s.strategy.context == 1;
-    });
-    explorer.explore_more(std::move(shorter), most);
-  }
-  if (!explorer.serves_all(kNever))
-    explorer.explore_more(
-        with_loss_chunks(explorer.structures(), explorer.question(), constraints), kNever);
-  if (!request.hosts || explorer.serves_all(most)) return;
-  explorer.explore_more(with_host_optimizer(explorer.short_of_memory(), plan.job, constraints),
-                        most);
-  if (explorer.serves_all(most)) return;
-  explorer.explore_more(with_host_parameters(explorer.structures(), plan.job, constraints), most);
 }
 
 }  // namespace
@@ -314,11 +291,15 @@ core::Result<Plan> make_plan(const Request& asked) {
   const int threads = request.threads > 0 ? request.threads : core::usable_threads();
   Explorer explorer(questions, request.max_risk, std::max(1, threads - request.busy_threads));
   explorer.tell(request.progress);
-  explore(explorer, request, plan);
+  const SpaceOptions options = options_of(*question, request, plan);
+  explore(explorer, request, plan, options);
+  ShortOfMemory memory(explorer, request, options);
+  memory.explore();
   if (request.progress)
     request.progress(fmt::format("evaluated {} strategies, now lowering the best",
                                  explorer.counts().evaluated));
   choose(explorer, request, plan);
+  if (memory.explore_after(plan)) choose(explorer, request, plan);
   if (request.chain && request.progress) request.progress("walking over divisions of operators");
   try_chain(*question, request, plan);
   if (!plan.chosen && !plan.alternatives.empty())
@@ -358,7 +339,9 @@ core::Result<SearchCounts> explore_space(const Request& asked) {
   if (!question.ok()) return question.problems();
   const auto start = std::chrono::steady_clock::now();
   Explorer explorer({*question}, request.max_risk);
-  explore(explorer, request, plan);
+  const SpaceOptions options = options_of(*question, request, plan);
+  explore(explorer, request, plan, options);
+  ShortOfMemory(explorer, request, options).explore();
   SearchCounts counts = explorer.counts();
   counts.seconds = core::Seconds(
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

@@ -347,10 +347,6 @@ bool Constraints::admits(const Strategy& strategy,
   });
 }
 
-bool Constraints::pins_any() const {
-  return std::ranges::any_of(keys_, [](const KeyRule& r) { return !r.pinned.empty(); });
-}
-
 bool Constraints::is_pinned(std::string_view key) const {
   const KeyRule* r = find(key);
   return r != nullptr && !r->pinned.empty();

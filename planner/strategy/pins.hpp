@@ -37,7 +37,6 @@ class Constraints {
   // strategy whose other keys are still open is admitted by no choice of them if this is false.
   bool admits(const Strategy& strategy, std::initializer_list<std::string_view> keys) const;
   bool is_pinned(std::string_view key) const;
-  bool pins_any() const;
   // Values of a pinned scalar key, ascending; empty when it is not pinned.
   std::vector<std::int64_t> pinned(std::string_view key) const;
   // Puts the first pinned value of every pinned key whose name is in `keys` into the strategy.

@@ -179,7 +179,8 @@ TEST_CASE("a page gives the reasons that the text gives") {
   CHECK(has(page_of(plan), "It is the fastest of 8 strategies within the 5.0 % cap on the risk."));
   plan.because = planner::Because::least_memory;
   for (const std::string& reason : reports::reasons_of(plan)) CHECK(has(page_of(plan), reason));
-  CHECK(has(page_of(plan), "It needs the least memory of 8 strategies."));
+  CHECK(has(page_of(plan),
+            "It needs the least memory of 8 strategies that keep everything on the GPUs"));
 }
 
 TEST_CASE("a page explains every part of its strategy, and the words of its figures") {

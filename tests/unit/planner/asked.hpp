@@ -21,6 +21,12 @@ inline planner::Request question(const std::string& model, std::int64_t gpus,
   return r;
 }
 
+inline void use_framework(planner::Request& r, const std::string& framework) {
+  REQUIRE(hw_profiles::use_framework(r.profile, framework, "test").ok());
+  r.job.framework = framework;
+  r.job.recipe = r.profile.framework.recipe;
+}
+
 inline planner::Plan pinned_plan(planner::Request r,
                                  std::initializer_list<std::string_view> pins = {}) {
   for (std::string_view pin : pins) REQUIRE(r.constraints.pin(pin).ok());

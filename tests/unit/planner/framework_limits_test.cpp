@@ -14,9 +14,7 @@ namespace {
 Request asked_of(const std::string& framework, const std::string& model = "llama2-13b",
                  const std::string& gpu = "a100-sxm-80g") {
   Request r = question(model, 16, gpu);
-  REQUIRE(hw_profiles::use_framework(r.profile, framework, "test").ok());
-  r.job.framework = framework;
-  r.job.recipe = r.profile.framework.recipe;
+  planner_test::use_framework(r, framework);
   r.job.seq_len = 2048;
   r.job.global_batch = 64;
   r.gpu_given = true;
@@ -38,7 +36,7 @@ TEST_CASE("a limit holds where its key is not pinned, and a pin beyond it is nam
   Strategy s;
   CHECK(c.admits(s));
   CHECK_FALSE(c.empty());
-  CHECK_FALSE(c.pins_any());
+  CHECK_FALSE(c.is_pinned("tensor"));
   CHECK(c.texts().empty());
   s.sharding = Sharding::zero3;
   CHECK_FALSE(c.admits(s));

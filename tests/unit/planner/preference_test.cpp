@@ -52,6 +52,19 @@ TEST_CASE("classes of risk double the cap until everything that fits is in one")
   }
 }
 
+TEST_CASE("a cap of 0 on the risk is one below what can be told from none") {
+  const RiskClasses classes(core::gib(80), 0, memory_error(0.07));
+  CHECK(classes.probability(classes.safe()) <= kNoRisk);
+  CHECK(RiskClasses::of_probability(kNoRisk / 2, 0) == 0);
+  CHECK(RiskClasses::of_probability(2 * kNoRisk, 0) > 0);
+  Request r = question("llama3-8b", 8, "h100-sxm-80g");
+  r.max_risk = 0;
+  const Plan plan = pinned_plan(r);
+  REQUIRE(plan.chosen);
+  CHECK(plan.chosen->uncertainty.out_of_memory <= kNoRisk);
+  CHECK(plan.because != Because::least_risky);
+}
+
 TEST_CASE("a bound's class is that of the least it may come to") {
   const RiskClasses classes(core::gib(80), 0.05, memory_error(0.07));
   const core::Bytes safe = classes.safe();
@@ -70,10 +83,10 @@ TEST_CASE("the order of simplicity is the documented one") {
   };
   add([](Strategy&) {});
   add([](Strategy& s) { s.loss_chunks = 8; });
-  add([](Strategy& s) { s.checkpoint = Checkpoint::every_k, s.checkpoint_every = 1; });
-  add([](Strategy& s) { s.checkpoint = Checkpoint::pointwise; });
   add([](Strategy& s) { s.sharding = Sharding::zero1, s.shard_group = 8; });
   add([](Strategy& s) { s.sharding = Sharding::zero3, s.shard_group = 8; });
+  add([](Strategy& s) { s.checkpoint = Checkpoint::every_k, s.checkpoint_every = 1; });
+  add([](Strategy& s) { s.checkpoint = Checkpoint::pointwise; });
   add([](Strategy& s) { s.offload = {"optimizer"}; });
   add([](Strategy& s) { s.offload = {"params", "activations"}; });
   add([](Strategy& s) { s.tensor = 2; });

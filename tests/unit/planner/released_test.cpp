@@ -95,7 +95,8 @@ TEST_CASE("what a question recommends is not bettered by leaving its own answer'
 }
 
 TEST_CASE("where the pins fit nowhere, what fits without some of them is told") {
-  const Request mine = pinned({"data=4", "sharding=none", "micro_batch=8", "checkpoint=none"});
+  const Request mine = pinned({"data=4", "sharding=none", "micro_batch=8", "checkpoint=none",
+                               "loss_chunks=1", "offload=none"});
   const Plan plan = make_plan(mine).value();
   REQUIRE_FALSE(plan.chosen);
   const std::vector<Released> all = released_by(mine, plan);

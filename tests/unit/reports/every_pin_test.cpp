@@ -112,6 +112,7 @@ TEST_CASE("no plan: the nearest miss and what would make it fit are in the plan"
   forced.profile = hw_profiles::find_profile("rtx3090").value();
   REQUIRE(forced.constraints.pin("data=4").ok());
   REQUIRE(forced.constraints.pin("sharding=none").ok());
+  REQUIRE(forced.constraints.pin("offload=none").ok());
   for (const planner::Request& request : {big, odd, forced}) {
     const planner::Plan plan = planner::make_plan(request).value();
     CHECK_FALSE(plan.chosen);
