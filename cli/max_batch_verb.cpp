@@ -107,8 +107,9 @@ int max_batch_verb(Arguments arguments) {
   for (const auto& [samples, point] : finder.points()) {
     if (samples == *found) {
       answer = points.size();
-      said = fmt::format("Most: {} samples per GPU, {} a step, with {}.", samples,
-                         point.global_batch, planner::to_text(point.candidate->strategy));
+      said = fmt::format("Most: {} samples per GPU, {} a step, with {}.{}", samples,
+                         point.global_batch, planner::to_text(point.candidate->strategy),
+                         kGpusAlone);
     }
     points.push_back(point);
   }

@@ -122,8 +122,9 @@ int min_gpus_verb(Arguments arguments) {
   for (std::size_t i = 0; i < points.size(); ++i)
     if (points[i].gpus == *found) {
       answer = i;
-      said = fmt::format("Fewest: {} x {}, with {}.", *found, points[i].gpu,
-                         planner::to_text(points[i].candidate->strategy));
+      said = fmt::format("Fewest: {} x {}, with {}.{}", *found, points[i].gpu,
+                         planner::to_text(points[i].candidate->strategy),
+                         *found > 1 ? kGpusAlone : "");
     }
   std::vector<reports::NextStep> next;
   if (answer) {

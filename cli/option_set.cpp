@@ -89,6 +89,12 @@ core::Problems unexpected(const CLI::App& app) {
 
 // CLI11's message as "expected ...": it names the option itself.
 core::Problem problem_of(const CLI::ParseError& error, const CLI::App& app) {
+  constexpr std::string_view kRequired = " is required";  // as CLI11 says it
+  const std::string_view said = error.what();
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) &&
+      said.ends_with(kRequired))
+    return {"command line", std::string(said.substr(0, said.size() - kRequired.size())), "none",
+            "see " + app.get_name() + " --help"};
   return {"command line", "options as in " + app.get_name() + " --help", error.what(), ""};
 }
 

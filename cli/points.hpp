@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct PointsOutput {
 };
 void add_points_output(OptionSet& set, PointsOutput& options);
 core::Status check_points_output(const PointsOutput& options);
+
+// What answers add that are asked of GPUs alone.
+inline constexpr std::string_view kGpusAlone =
+    " Everything is on the GPUs here; a plan may keep part of it in the memory of hosts.";
 
 // The best plan of one question, as a subject; nothing more than that is worked out. hosts: as
 // planner::Request's; without, the question is what the GPUs hold. contenders: where given, its

@@ -97,7 +97,10 @@ std::string time_text(const planner::Time& t, TextStyle style) {
   std::string text = painted("Time of a step: " + to_text(t.step), Ink::heading, style) + '\n' +
                      table.text(style);
   if (t.communication.value() > 0)
-    text += fmt::format("  communication is busy {} in all\n", to_text(t.communication));
+    text += fmt::format("  communication is busy {} in all{}\n", to_text(t.communication),
+                        t.exposed_communication > t.communication
+                            ? "; what is exposed beyond that is waiting and copies to hosts"
+                            : "");
   if (t.launch_bound)
     text += "  launch-bound: the host cannot issue kernels as fast as the GPU runs them\n";
   return text;

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include <fmt/format.h>
 
 #include "core/parse_units.hpp"
 #include "planner/evaluate/accuracy.hpp"
+#include "planner/search/assumptions.hpp"
+#include "planner/search/fewer.hpp"
+#include "planner/search/preference.hpp"
 #include "reports/price_text.hpp"
 #include "reports/released_text.hpp"
 #include "reports/robust_text.hpp"
@@ -24,13 +28,14 @@ using planner::Plan;
 
 HeadlineFigure training_cost(const Plan& plan, const cost::Training& t) {
   constexpr double kDay = 86400;
-  std::string text = fmt::format("{} days and {} GPU hours for {} tokens",
+  std::string text = fmt::format("{} days and {} GPU hours for {} {}",
                                  number_text(t.seconds.value() / kDay),
-                                 number_text(t.gpu_hours), count_text(t.tokens));
+                                 number_text(t.gpu_hours), count_text(t.tokens), counted_in(plan));
   if (!t.cost) return {"cost", text, "rent not known: --price"};
   const cost::Dollars one_token = *t.cost / static_cast<double>(t.tokens);
   return {"cost", fmt::format("{}, {}", usd_text(*t.cost), text),
-          fmt::format("{}, at {}", token_price_text(one_token), price_text(plan.profile))};
+          fmt::format("{}, at {}", token_price_text(one_token, counted_in(plan)),
+                      price_text(plan.profile))};
 }
 
 HeadlineFigure cost_of(const Plan& plan, const Candidate& c) {
@@ -67,6 +72,31 @@ const Candidate* fastest_safe(const Plan& plan) {
   return best;
 }
 
+// What a faster plan would have to gain to be recommended, and why (docs/decisions/0011); empty: no
+// more than this one.
+std::string must_gain_text(const Plan& plan, const Candidate& faster) {
+  const planner::Strategy &s = faster.strategy, &own = plan.chosen->strategy;
+  const double needed = planner::must_gain(plan.job, s) / planner::must_gain(plan.job, own) - 1;
+  if (needed <= 1e-9) return "";
+  const std::string_view why =
+      s.offload.size() > own.offload.size() ? "it depends on the memory and the links of hosts"
+      : !s.offload.empty() && s.pipeline > 1 && own.pipeline == 1
+          ? "few frameworks keep the state of pipeline stages in host memory"
+      : s.context > 1 && own.context == 1 ? "it divides samples that are short"
+                                          : "few frameworks run its schedule";
+  return fmt::format("it would have to gain {}, because {}", percent_text(needed), why);
+}
+
+// The same of the fastest plan that is as safe, or else how risky it is.
+std::string against(const Plan& plan, const Candidate& faster) {
+  const double risk = faster.uncertainty.out_of_memory;
+  std::string text = must_gain_text(plan, faster);
+  if (text.empty() && risk > plan.chosen->uncertainty.out_of_memory &&
+      risk >= planner::kHardlyRisky)
+    text = fmt::format("its risk of running out of memory is {}", percent_text(risk));
+  return text;
+}
+
 std::string because_text(const Plan& plan) {
   if (plan.search.evaluated == 1 && plan.because == Because::fastest)
     return "It is the only strategy that was evaluated.";
@@ -78,7 +108,11 @@ std::string because_text(const Plan& plan) {
   switch (plan.because) {
     case Because::asked: return "It is the candidate that --candidate names.";
     case Because::least_memory:
-      return fmt::format("It needs the least memory of {}.", searched);
+      return fmt::format("It needs the least memory of {}{}.", searched,
+                         plan.chosen->strategy.offload.empty()
+                             ? " that keep everything on the GPUs (--pin offload=optimizer asks "
+                               "for the memory of hosts)"
+                             : "");
     case Because::least_risky:
       return fmt::format("No strategy that fits is within the {} cap on the risk. This one is the "
                          "fastest of the least risky.", cap);
@@ -90,22 +124,37 @@ std::string because_text(const Plan& plan) {
               ? "It is the simplest of the plans that are about as fast as the fastest"
               : "Of the plans that are about as fast as the fastest, published runs tell most of "
                 "its kind";
-      if (faster != nullptr && faster->time.step < plan.chosen->time.step)
-        text += fmt::format(" ({}: {} faster)",
-                            changed_keys(plan.chosen->strategy, faster->strategy),
-                            percent_text(1 - faster->time.step / plan.chosen->time.step));
-      return text + ".";
+      if (faster == nullptr || faster->time.step >= plan.chosen->time.step) return text + ".";
+      text += fmt::format(" ({}: {} faster)",
+                          changed_keys(plan.chosen->strategy, faster->strategy),
+                          percent_text(1 - faster->time.step / plan.chosen->time.step));
+      const std::string why = must_gain_text(plan, *faster);
+      return why.empty() ? text + "." : text + ", but " + why + ".";
     }
     case Because::fastest: break;
   }
   const Candidate* faster = fastest_safe(plan);
-  if (faster != nullptr && faster->time.step < plan.chosen->time.step)
-    return fmt::format("Of {}, the fastest within the {} cap on the risk saves {} of "
-                       "the step. That is too little for what it asks of host memory or links: "
-                       "{}.", searched, cap,
+  if (faster != nullptr && faster->time.step < plan.chosen->time.step) {
+    const std::string why = against(plan, *faster);
+    return fmt::format("It is the fastest of {} within the {} cap on the risk but for one, which "
+                       "takes {} less ({}){}.", searched, cap,
                        percent_text(1 - faster->time.step / plan.chosen->time.step),
-                       changed_keys(plan.chosen->strategy, faster->strategy, 3));
+                       changed_keys(plan.chosen->strategy, faster->strategy, 3),
+                       why.empty() ? "" : ": " + why);
+  }
   return fmt::format("It is the fastest of {} within the {} cap on the risk.", searched, cap);
+}
+
+// Whether who reads the answer alone should read this assumption, too.
+bool changes_the_answer(std::string_view assumption) {
+  return assumption.starts_with(planner::kMaskedShare) ||
+         assumption.starts_with(planner::kFewerFaster) ||
+         assumption.find(planner::kFasterAlone) != std::string_view::npos;
+}
+
+std::string as_sentence(std::string text) {
+  text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text + '.';
 }
 
 std::string chain_line(const Plan& plan) {
@@ -151,6 +200,8 @@ std::vector<std::string> reasons_of(const Plan& plan) {
     return all;
   }
   std::vector<std::string> all{because_text(plan) + ' ' + limit};
+  for (const std::string& text : plan.assumptions)
+    if (changes_the_answer(text)) all.push_back(as_sentence(text));
   if (plan.search.chain) all.push_back(chain_line(plan));
   for (std::string& line : robust_lines(plan)) all.push_back(std::move(line));
   for (std::string& line : what_parts_earn(plan)) all.push_back(std::move(line));

@@ -47,6 +47,9 @@ static std::string nothing_fits_next(const Plan& plan, TextStyle style) {
                                          core::Code::shell(plan.profile.gpu.id));
   std::vector<NextStep> steps{
       {core::code("planner min-gpus {}", question), "says how many it takes"}};
+  const bool of_memory = std::ranges::any_of(
+      plan.rejected, [](const planner::Rejection& r) { return r.limit.ends_with("memory"); });
+  if (!of_memory) return "";           // the fixes are above
   const bool whole = plan.job.lora_rank == 0 && plan.job.mode != planner::Mode::inference;
   if (whole && models::is_transformer(plan.model.family))
     steps.push_back({core::code("planner {} --gpus {} --mode finetune --lora-rank 16 "

@@ -223,7 +223,7 @@ std::string rejection_text(const planner::Rejection& r) {
     text += fmt::format(" needs {} of {} memory and has {}", amount(r, r.needed),
                         r.limit == "memory" ? "GPU" : "host", amount(r, r.available));
   else if (r.needed != r.available)  // equal where the limit is a rule and no amount
-    text += fmt::format(" breaks a limit ({}): it needs {} and has {}", r.limit,
+    text += fmt::format(" breaks a limit ({}): it takes {} GPUs, and there are {}", r.limit,
                         amount(r, r.needed), amount(r, r.available));
   else
     text += fmt::format(" breaks a rule ({})", r.limit);

@@ -4,6 +4,7 @@
 
 #include "core/untrusted.hpp"
 #include "hw_profiles/mixed.hpp"
+#include "reports/plan_headline.hpp"
 #include "reports/text.hpp"
 
 namespace reports {
@@ -48,11 +49,11 @@ std::string price_text(hw_profiles::DollarsPerHour price, std::string_view sourc
                      source.substr(0, source.find(" (")));
 }
 
-std::string token_price_text(cost::Dollars one_token) {
+std::string token_price_text(cost::Dollars one, std::string_view counted) {
   constexpr double kCent = 0.01;
-  const double million = one_token.value() * 1e6;
-  if (million >= kCent) return fmt::format("{} USD per million tokens", number_text(million));
-  return fmt::format("{} USD per billion tokens", number_text(million * 1e3));
+  const double million = one.value() * 1e6;
+  if (million >= kCent) return fmt::format("{} USD per million {}", number_text(million), counted);
+  return fmt::format("{} USD per billion {}", number_text(million * 1e3), counted);
 }
 
 std::string rent_text(const planner::Plan& plan, const planner::Candidate& candidate) {
@@ -63,7 +64,7 @@ std::string rent_text(const planner::Plan& plan, const planner::Candidate& candi
   const auto token = token_price(gpu, plan.gpus,
                                  candidate.throughput.tokens_per_second);
   return fmt::format("{} a day, {}, at {}", usd_text(*day * static_cast<double>(plan.gpus)),
-                     token_price_text(*token), price_text(plan.profile));
+                     token_price_text(*token, counted_in(plan)), price_text(plan.profile));
 }
 
 }  // namespace reports

@@ -24,7 +24,7 @@ std::optional<cost::Dollars> token_price(const hw_profiles::Gpu& gpu, std::int64
                                          double tokens_per_second);
 
 // "0.09 USD per million tokens"; per billion where that would be less than a cent.
-std::string token_price_text(cost::Dollars one_token);
+std::string token_price_text(cost::Dollars one, std::string_view counted = "tokens");
 
 // "516 USD a day, 0.09 USD per million tokens, at 2.69 USD a GPU hour (...)": the rent of all GPUs
 // by a candidate of the plan; "" without a price.

@@ -7,6 +7,7 @@
 
 #include "core/parse_units.hpp"
 #include "planner/evaluate/accuracy.hpp"
+#include "planner/search/preference.hpp"
 #include "planner/strategy/keys.hpp"
 #include "reports/text.hpp"
 
@@ -210,11 +211,19 @@ std::vector<std::string> what_parts_earn(const Plan& plan) {
       lines.push_back(fmt::format("{}: without it nothing found fits as safely.", e.part));
       continue;
     }
-    lines.push_back(fmt::format(
-        "{}: {} than the best plan without it, which takes {} ({}).", e.part,
-        step < e.step ? percent_text(e.step / step - 1) + " faster"
-                      : percent_text(step / e.step - 1) + " slower, with less memory,",
-        to_text(e.step), changed_keys(plan.chosen->strategy, *e.without, 3)));
+    const std::string keys = changed_keys(plan.chosen->strategy, *e.without, 3);
+    if (step < e.step) {
+      lines.push_back(fmt::format("{}: {} faster than the best plan without it, which takes {} "
+                                  "({}).", e.part, percent_text(e.step / step - 1),
+                                  to_text(e.step), keys));
+      continue;
+    }
+    const std::int64_t seq = plan.job.seq_len;
+    const bool simpler =
+        planner::complexity(plan.chosen->strategy, seq) < planner::complexity(*e.without, seq);
+    lines.push_back(fmt::format("{}: the best plan without it takes {}, {} less ({}){}.", e.part,
+                                to_text(e.step), percent_text(1 - e.step / step), keys,
+                                simpler ? ", but is less simple" : ""));
   }
   return lines;
 }

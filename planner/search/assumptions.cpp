@@ -134,8 +134,7 @@ void state_masked_share(const Question& question, Plan& plan) {
   const double share = question.masked_flops / question.model_flops;
   if (share < kWorthTelling || !question.job.attention.starts_with("flash")) return;
   plan.assumptions.push_back(fmt::format(
-      "{}, as is usual: {:.0f} % of the FLOPs that it counts are masked, and no kernel computes "
-      "them",
+      "{}, as is usual: {:.0f} % of the FLOPs counted are masked, and no kernel computes them",
       kMaskedShare, 100 * share));
 }
 

@@ -15,7 +15,7 @@ std::string uncertainty_assumption(const hw_profiles::Profile& profile,
                                    const std::string& framework);
 
 // How what states it begins.
-inline constexpr std::string_view kMaskedShare = "mfu counts causal attention whole";
+inline constexpr std::string_view kMaskedShare = "causal attention counts whole in mfu";
 // Attention of long samples makes mfu look better than the kernels are: how much of what it counts
 // a causal mask leaves out, where that is worth telling.
 void state_masked_share(const Question& question, Plan& plan);

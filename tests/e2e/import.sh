@@ -76,8 +76,9 @@ titan --model llama3-8b --gpus 16 --pin context=2 --pin context_method=ring --se
 titan --model llama3-70b --gpus 32 --pin offload=params
 titan --model llama3-8b --gpus 8 --optimizer adam --reduce-dtype bf16
 
-released() { round_trip torchtitan_0.3 py "$@" --framework fsdp2 --reduce-dtype f32; }
-main_branch() { round_trip torchtitan_python py "$@" --framework fsdp2 --reduce-dtype f32; }
+# Neither file knows context ranks.
+released() { round_trip torchtitan_0.3 py "$@" --framework fsdp2 --reduce-dtype f32 --pin context=1; }
+main_branch() { round_trip torchtitan_python py "$@" --framework fsdp2 --reduce-dtype f32 --pin context=1; }
 for of_release in released main_branch; do
   $of_release --model llama3.2-1b --gpus 8 --pin sharding=none
   $of_release --model llama3-8b --gpus 8 --pin pipeline=2 --pin schedule=1f1b --pin sharding=zero2 \
@@ -137,7 +138,8 @@ grep -q $'\x1b' page.txt && fail 'a control character reaches the terminal'
 grep -q 'a\\x1b\]0;y\\x07b' page.txt || fail "the value is not shown: $(cat page.txt)"
 
 # ---- one function of several ------------------------------------------------------------------------
-"$planner" --model llama3-8b --gpus 8 --framework fsdp2 --reduce-dtype f32 --pin pipeline=1 --out plan.json \
+"$planner" --model llama3-8b --gpus 8 --framework fsdp2 --reduce-dtype f32 --pin pipeline=1 --pin context=1 \
+  --out plan.json \
   --quiet >/dev/null
 "$planner" emit plan.json --for torchtitan_python --out planned.py --quiet >/dev/null
 cat >>planned.py <<'PYTHON'

@@ -139,9 +139,9 @@ expect 2 'what is asked for' min-gpus --model gpt2-124m --gpus 4
 expect 0 'Most: ' max-batch --model gpt2-1.5b --gpu rtx3090 --gpus 2
 expect 2 'what is asked for' max-batch --model gpt2-124m --global-batch 4
 expect 1 'Not one sample' max-batch --model gpt3-175b --gpu rtx3090 --gpus 2
-# The most that fit do, and one more does not.
+# The most that fit on the GPUs alone do, and one more does not.
 most=$("$planner" max-batch --model gpt2-1.5b --gpu rtx3090 --gpus 2 | sed -n 's/^Most: \([0-9]*\) .*/\1/p')
-one=(--model gpt2-1.5b --gpu rtx3090 --gpus 2 --pin grad_accum=1)
+one=(--model gpt2-1.5b --gpu rtx3090 --gpus 2 --pin grad_accum=1 --pin offload=none)
 expect 0 '' "${one[@]}" --global-batch $((2 * most)) --out most.json
 if grep -q '"because": "least_risky"' most.json; then fail 'the most is above the cap'; fi
 expect 0 '' "${one[@]}" --global-batch $((2 * most + 2)) --out more.json
