@@ -298,11 +298,13 @@ Ranked ranked_finalists(Explorer& explorer, const Request& request, std::size_t 
 
 }  // namespace
 
-void choose(Explorer& explorer, const Request& request, Plan& plan) {
+void choose(Explorer& explorer, const Request& request, ShortOfMemory& memory, Plan& plan) {
   const std::size_t wanted = static_cast<std::size_t>(std::max(0, request.top)) + 1;
   const std::size_t nth = static_cast<std::size_t>(std::max(1, request.candidate)) - 1;
-  Ranked found = ranked_finalists(explorer, request,
-                                  std::max({wanted, nth + 1, kFewestFinalists}), nth);
+  const std::size_t count = std::max({wanted, nth + 1, kFewestFinalists});
+  Ranked found = ranked_finalists(explorer, request, count, nth);
+  if (memory.explore_after(found.candidates))
+    found = ranked_finalists(explorer, request, count, nth);
   std::vector<Candidate>& ranked = found.candidates;
   if (!request.brief) fill_front(explorer, request, ranked, plan);
   plan.because = nth > 0 ? Because::asked : found.because;

@@ -6,6 +6,7 @@
 
 #include "planner/search/explorer.hpp"
 #include "planner/search/search.hpp"
+#include "planner/search/short_of_memory.hpp"
 
 namespace planner {
 
@@ -33,8 +34,8 @@ class Ranking {
 std::optional<Candidate> best_on(Explorer& explorer, std::size_t machine, const Request& request);
 
 // Fills chosen, alternatives and pareto. Alternatives differ from each other and from the choice in
-// data, tensor, pipeline, sharding or checkpoint.
-void choose(Explorer& explorer, const Request& request, Plan& plan);
+// data, tensor, pipeline, sharding or checkpoint. memory looks once more where replays say so.
+void choose(Explorer& explorer, const Request& request, ShortOfMemory& memory, Plan& plan);
 
 // What each unusual part of the chosen strategy gains. REQUIRES: plan.chosen.
 std::vector<Earned> earned_by(Explorer& explorer, const Request& request, const Plan& plan);

@@ -298,8 +298,7 @@ core::Result<Plan> make_plan(const Request& asked) {
   if (request.progress)
     request.progress(fmt::format("evaluated {} strategies, now lowering the best",
                                  explorer.counts().evaluated));
-  choose(explorer, request, plan);
-  if (memory.explore_after(plan)) choose(explorer, request, plan);
+  choose(explorer, request, memory, plan);
   if (request.chain && request.progress) request.progress("walking over divisions of operators");
   try_chain(*question, request, plan);
   if (!plan.chosen && !plan.alternatives.empty())

@@ -16,16 +16,17 @@ constexpr double kMostForMemory = 1.05;
 
 constexpr std::int64_t kFewGpus = 32;
 
-// Of samples that are divided further. On many GPUs other degrees serve; and this tool's executor
-// has no kernels for it.
+// How much slower than others a safe plan may be before samples are divided further. On many GPUs
+// other degrees serve, and this tool's executor has no kernels for divided samples.
 double slack_of_samples(const Question& q, const Request& request) {
   const bool asks = request.objective != Objective::memory && q.gpus <= kFewGpus &&
                     !q.machine.executor_kernels;
   return asks ? kMostForMemory : kNever;
 }
 
-// Of hosts. Ranks share the training state: where an equal share of it is small beside a GPU's
-// memory, there is little that hosts could take over.
+// How much slower than others a safe plan may be before hosts keep a part of the training state. On
+// many GPUs each rank has a share of that state. If an equal share is small beside a GPU's memory,
+// hosts can take over little.
 double slack_of_hosts(const Question& q, const Request& request) {
   constexpr double kSmallShare = 1.0 / 12;
   if (request.objective == Objective::memory) return kNever;
@@ -36,20 +37,6 @@ double slack_of_hosts(const Question& q, const Request& request) {
                        static_cast<double>(q.parameters) / static_cast<double>(q.gpus);
   const bool is_small = state < kSmallShare * static_cast<double>(q.profile.gpu.usable.value());
   return is_small ? kNever : kMostForMemory;
-}
-
-// The fastest of the plan that is within the cap on the risk, as a choice counts its step;
-// infinite: none is.
-core::Seconds fastest_of(const Plan& plan) {
-  core::Seconds least(kNever);
-  const auto consider = [&](const Candidate& c) {
-    if (!within_risk(c, plan.max_risk)) return;
-    least = std::min(least, counted_step(plan.job, c.strategy, c.time.step,
-                                         c.uncertainty.out_of_memory));
-  };
-  if (plan.chosen) consider(*plan.chosen);
-  std::ranges::for_each(plan.alternatives, consider);
-  return least;
 }
 
 }  // namespace
@@ -86,21 +73,22 @@ void ShortOfMemory::explore() {
   explorer_.explore_more(with_host_parameters(explorer_.structures(), job, constraints), of_hosts_);
 }
 
-bool ShortOfMemory::explore_after(Plan& plan) {
-  explorer_.tell_replayed(fastest_of(plan));
+bool ShortOfMemory::explore_after(std::span<const Candidate> finalists) {
+  const Job& job = explorer_.question().job;
+  core::Seconds fastest(kNever);         // of those within the cap, as a choice counts its step
+  for (const Candidate& c : finalists)
+    if (within_risk(c, request_.max_risk))
+      fastest = std::min(fastest, counted_step(job, c.strategy, c.time.step,
+                                               c.uncertainty.out_of_memory));
+  explorer_.tell_replayed(fastest);
   const std::size_t before = explorer_.structures().size();
   if (!explored_)
     explore();
   else if (request_.hosts)
-    explorer_.explore_more(with_host_optimizer(explorer_.failed_replays(of_hosts_),
-                                               explorer_.question().job, request_.constraints),
+    explorer_.explore_more(with_host_optimizer(explorer_.failed_replays(of_hosts_), job,
+                                               request_.constraints),
                            of_hosts_);
-  if (explorer_.structures().size() == before) return false;
-  plan.chosen.reset();
-  plan.alternatives.clear();
-  plan.pareto.clear();
-  plan.robust.reset();
-  return true;
+  return explorer_.structures().size() > before;
 }
 
 }  // namespace planner

@@ -4,7 +4,8 @@
 // is safe, or where what is safe is clearly slower than something that needs more memory. Pins
 // restrict what they name, and nothing else. Not thread-safe.
 
-#include "planner/plan/plan.hpp"
+#include <span>
+
 #include "planner/search/explorer.hpp"
 #include "planner/search/search.hpp"
 
@@ -17,9 +18,9 @@ class ShortOfMemory {
 
   // Where the closed form says that memory is short.
   void explore();
-  // Where the plan's strategies, which were replayed, show it and the closed form did not: then
-  // nothing is left of the choice, and it is to be made again. Returns whether.
-  bool explore_after(Plan& plan);
+  // Where the finalists, which were replayed, show it and the closed form did not. Returns whether
+  // there are strategies now that were not considered: finalists are to be found again then.
+  bool explore_after(std::span<const Candidate> finalists);
 
  private:
   Explorer& explorer_;

@@ -23,9 +23,8 @@ using models::ops::WorkOf;
 // runtime/bf16_optimizer.py, update_hp_grads: add_(grad.to(float32))).
 constexpr std::int64_t kWideGradient = 2 + 4 + 4 + 4 + 4;
 
-// Of the rate of large copies, what this tool's updates of master copies keep: in four steps on an
-// H200 they took the time of 30 bytes a parameter, of which they move 28
-// (reports/measured/h200_steps.json).
+// This tool's update of a weight that has a master copy moves 28 bytes a parameter. In four steps
+// on an H200 it took as long as a large copy of 30 bytes (reports/measured/h200_steps.json).
 constexpr double kOwnUpdates = 28.0 / 30;
 
 // y[rows,n] = x[rows,k] W^T; dx[rows,k] = dy W; dW[n,k] = dy^T x.

@@ -20,8 +20,8 @@ namespace cost {
 // First rank of the class: the place whose links stand for all of them.
 int first_rank(const program::Program& program, const program::RankClass& rank_class);
 
-// Bytes.
-struct Traffic {
+// Bytes that a kernel reads and writes.
+struct MemoryTraffic {
   core::Bytes read{}, written{};
   core::Bytes all() const { return read + written; }
 };
@@ -42,7 +42,7 @@ class ActionCost {
   // What this tool's kernels for an action read and write of the memory that its arguments lie in,
   // each byte once a launch. Nothing of what moves between memories. Partial sums of a column over
   // rows are left out: they are small.
-  Traffic traffic(const program::Action& action, const program::Call& call) const;
+  MemoryTraffic traffic(const program::Action& action, const program::Call& call) const;
 
   // Elements of a collective, of a message, in this call.
   std::int64_t transferred(const program::Action& action, const program::Call& call) const;
@@ -88,9 +88,9 @@ class ActionCost {
   // Elements of an argument in this call, scaled to samples_ where it holds activations.
   std::int64_t elements(const program::Action& action, int arg, const program::Call& call) const;
   core::Bytes bytes(const program::Action& action, int arg, const program::Call& call) const;
-  Traffic operator_traffic(const program::Action& action, const program::Call& call) const;
-  Traffic update_traffic(const program::Action& action, const program::Call& call) const;
-  Traffic cast_traffic(const program::Action& action, const program::Call& call) const;
+  MemoryTraffic operator_traffic(const program::Action& action, const program::Call& call) const;
+  MemoryTraffic update_traffic(const program::Action& action, const program::Call& call) const;
+  MemoryTraffic cast_traffic(const program::Action& action, const program::Call& call) const;
   double cast_launches(const program::Action& action) const;
   core::Seconds operator_time(const program::Action& action, const program::Call& call) const;
   core::Seconds launch_time(const program::Action& action) const;

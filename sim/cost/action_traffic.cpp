@@ -54,14 +54,14 @@ bool is_summed(const Operator& op, const Argument& a, ActionKind kind) {
 
 // What is written need not be read, unless the result is added to what is there. Gradients of
 // parameters always are.
-Traffic ActionCost::operator_traffic(const Action& action, const Call& call) const {
+MemoryTraffic ActionCost::operator_traffic(const Action& action, const Call& call) const {
   const Operator& op = class_->operators[action.op];
   const models::ops::Signature& signature =
       models::ops::signature(program::schema_of(op), program::kernel_of(action.kind));
   const auto runs = program::find_arguments(signature, op, action.arg_count);
   PLANNER_CHECK(runs.has_value(), "an action whose arguments are not those of its operator");
   const bool adds = (action.flags & program::kAccumulate) != 0;
-  Traffic all;
+  MemoryTraffic all;
   for (std::size_t i = 0; i < signature.count; ++i) {
     const Argument& a = signature.arguments[i];
     const bool in_place =
@@ -86,7 +86,7 @@ Traffic ActionCost::operator_traffic(const Action& action, const Call& call) con
 // Elements are the destination's: what an activation is copied from may have another term. Codes
 // are written once in each order; with the greatest magnitude of all, what they are made of is read
 // twice.
-Traffic ActionCost::cast_traffic(const Action& action, const Call& call) const {
+MemoryTraffic ActionCost::cast_traffic(const Action& action, const Call& call) const {
   const program::Buffer &from = buffer(action, 0), &to = buffer(action, 1);
   if (!to.f8) {
     const std::int64_t n = elements(action, 1, call);
@@ -106,11 +106,11 @@ double ActionCost::cast_launches(const Action& action) const {
 // args {weight, gradient, [master], slots...}: each is read and written once, the gradient is read.
 // Where there is a master copy, this tool's kernels write the weight and do not read it. What
 // follows from the norm is a few numbers.
-Traffic ActionCost::update_traffic(const Action& action, const Call& call) const {
+MemoryTraffic ActionCost::update_traffic(const Action& action, const Call& call) const {
   const bool master =
       program_->optimizer.has_master && (action.flags & program::kMasterAlone) == 0;
   const int arrays = action.arg_count - (program::reads_norm(action) ? 1 : 0);
-  Traffic all;
+  MemoryTraffic all;
   for (int i = 0; i < arrays; ++i) {
     const core::Bytes size = bytes(action, i, call);
     if (i > 0 || !master || !machine_->executor_kernels) all.read += size;
@@ -119,7 +119,7 @@ Traffic ActionCost::update_traffic(const Action& action, const Call& call) const
   return all;
 }
 
-Traffic ActionCost::traffic(const Action& action, const Call& call) const {
+MemoryTraffic ActionCost::traffic(const Action& action, const Call& call) const {
   const auto size = [&](int arg) { return bytes(action, arg, call); };
   switch (action.kind) {
     case ActionKind::load:
@@ -134,7 +134,10 @@ Traffic ActionCost::traffic(const Action& action, const Call& call) const {
     case ActionKind::square_sum: return {size(0), {}};
     case ActionKind::scale_step: return {size(1), {}};
     case ActionKind::optimizer: return update_traffic(action, call);
-    default: return program::has_operator(action.kind) ? operator_traffic(action, call) : Traffic{};
+    case ActionKind::forward:
+    case ActionKind::input_gradient:
+    case ActionKind::weight_gradient: return operator_traffic(action, call);
+    default: return {};
   }
 }
 

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "core/check.hpp"
+#include "sim/program/each_action.hpp"
 #include "sim/program/turns.hpp"
 
 namespace program {
@@ -43,21 +44,12 @@ class Counter {
  public:
   explicit Counter(const RankClass& k) : class_(k) {}
 
-  // `times` runs of the routine, of which `first` (0 or 1) is of micro-batch 0.
-  void add(const Routine& routine, std::int64_t times, std::int64_t first) {
-    if (times <= 0) return;
-    for (const Call& call : routine) {
-      const Block& block = class_.blocks[call.block];
-      for (std::uint32_t i = block.first; i < block.last; ++i) {
-        const Action& action = class_.actions[i];
-        if (!sends(action.kind)) continue;
-        const bool skips = (action.flags & kSkipFirstMicroBatch) != 0;
-        const Span* span = divided_span(class_, action, call);
-        counts_[{action.kind, action.op, transfer_elements(class_, action, call),
-                 span != nullptr ? span->elements : 0, span != nullptr ? span->expert_ways : 1}] +=
-            times - (skips ? first : 0);
-      }
-    }
+  void add(const Action& action, const Call& call, std::int64_t times) {
+    if (!sends(action.kind)) return;
+    const Span* span = divided_span(class_, action, call);
+    counts_[{action.kind, action.op, transfer_elements(class_, action, call),
+             span != nullptr ? span->elements : 0, span != nullptr ? span->expert_ways : 1}] +=
+        times;
   }
 
   std::vector<Issue> issues() const {
@@ -77,8 +69,8 @@ class Counter {
 
 std::vector<Issue> issues_of(const RankClass& k) {
   Counter counter(k);
-  for_each_routine(k, [&](const Routine& routine, std::int64_t times, std::int64_t first) {
-    counter.add(routine, times, first);
+  for_each_action(k, [&](const Action& action, const Call& call, std::int64_t times) {
+    counter.add(action, call, times);
   });
   return counter.issues();
 }

@@ -4,6 +4,7 @@
 #include "exec/cuda/twin/twin.hpp"
 #include "sim/cost/action.hpp"
 #include "sim/cost/launches.hpp"
+#include "sim/program/each_action.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/decoder_specs.hpp"
 #include "tests/property/run_program.hpp"
@@ -21,17 +22,11 @@ using Counts = std::map<std::string, std::int64_t>;
 Counts counted(const program::Program& p) {
   Counts counts;
   for (const program::RankClass& k : p.classes)
-    program::for_each_routine(
-        k, [&](const program::Routine& routine, std::int64_t times, std::int64_t) {
-          for (const program::Call& call : routine) {
-            const program::Block& block = k.blocks[call.block];
-            for (std::uint32_t i = block.first; i < block.last; ++i) {
-              const program::Action& a = k.actions[i];
-              if (!cost::ActionCost::is_operator(a.kind)) continue;
-              const models::Operator& op = k.operators[a.op];
-              counts[op.name] += times * cost::launches(op, a.kind);
-            }
-          }
+    program::for_each_action(
+        k, [&](const program::Action& a, const program::Call&, std::int64_t times) {
+          if (!cost::ActionCost::is_operator(a.kind)) return;
+          const models::Operator& op = k.operators[a.op];
+          counts[op.name] += times * cost::launches(op, a.kind);
         });
   return counts;
 }

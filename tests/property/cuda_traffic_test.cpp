@@ -6,6 +6,7 @@
 #include "exec/cuda/twin/twin.hpp"
 #include "sim/cost/action.hpp"
 #include "sim/cost/machine.hpp"
+#include "sim/program/each_action.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/decoder_specs.hpp"
 #include "tests/property/run_program.hpp"
@@ -42,32 +43,24 @@ Table counted(const program::Program& p) {
   Table table;
   for (const program::RankClass& k : p.classes) {
     const cost::ActionCost costs(p, k, machine);
-    program::for_each_routine(k, [&](const program::Routine& routine, std::int64_t times,
-                                     std::int64_t first) {
-      for (const program::Call& call : routine) {
-        const program::Block& block = k.blocks[call.block];
-        for (std::uint32_t i = block.first; i < block.last; ++i) {
-          const program::Action& a = k.actions[i];
-          const bool is_operator = cost::ActionCost::is_operator(a.kind);
-          if (!is_operator && !is_kernel_of_step(a.kind)) continue;
-          const bool skips = (a.flags & program::kSkipFirstMicroBatch) != 0;
-          const std::int64_t n = times - (skips ? first : 0);
-          const cost::Traffic t = costs.traffic(a, call);
-          std::string key(program::name(a.kind));
-          if (is_operator) key += "/" + k.operators[a.op].name;
-          Moved& m = table[key];
-          m.read += n * t.read.value();
-          m.written += n * t.written.value();
-          m.calls += n;
-          if (!is_operator) continue;
-          m.op = &k.operators[a.op];
-          const core::Flops flops =
-              a.kind == program::ActionKind::forward          ? m.op->flops_forward
-              : a.kind == program::ActionKind::input_gradient ? m.op->flops_input_gradient
-                                                              : m.op->flops_weight_gradient;
-          m.flops += static_cast<double>(n * p.samples) * flops.value();
-        }
-      }
+    program::for_each_action(k, [&](const program::Action& a, const program::Call& call,
+                                    std::int64_t times) {
+      const bool is_operator = cost::ActionCost::is_operator(a.kind);
+      if (!is_operator && !is_kernel_of_step(a.kind)) return;
+      const cost::MemoryTraffic t = costs.traffic(a, call);
+      std::string key(program::name(a.kind));
+      if (is_operator) key += "/" + k.operators[a.op].name;
+      Moved& m = table[key];
+      m.read += times * t.read.value();
+      m.written += times * t.written.value();
+      m.calls += times;
+      if (!is_operator) return;
+      m.op = &k.operators[a.op];
+      const core::Flops flops =
+          a.kind == program::ActionKind::forward          ? m.op->flops_forward
+          : a.kind == program::ActionKind::input_gradient ? m.op->flops_input_gradient
+                                                          : m.op->flops_weight_gradient;
+      m.flops += static_cast<double>(times * p.samples) * flops.value();
     });
   }
   return table;

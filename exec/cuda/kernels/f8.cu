@@ -24,8 +24,8 @@ struct Most {
 };
 
 #if defined(__CUDACC__)
-// The code of a in the low byte, that of b in the high one. An element beyond the greatest
-// magnitude gets the code of that magnitude.
+// Returns two codes: a's in the low byte, b's in the high byte. A number that the format does not
+// reach gets the code of the greatest number of its sign.
 template <F8Format kFormat>
 PLANNER_DEVICE std::uint16_t coded(float a, float b) {
 #if __CUDA_ARCH__ >= 890
