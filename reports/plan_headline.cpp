@@ -75,16 +75,10 @@ const Candidate* fastest_safe(const Plan& plan) {
 // What a faster plan would have to gain to be recommended, and why (docs/decisions/0011); empty: no
 // more than this one.
 std::string must_gain_text(const Plan& plan, const Candidate& faster) {
-  const planner::Strategy &s = faster.strategy, &own = plan.chosen->strategy;
-  const double needed = planner::must_gain(plan.job, s) / planner::must_gain(plan.job, own) - 1;
-  if (needed <= 1e-9) return "";
-  const std::string_view why =
-      s.offload.size() > own.offload.size() ? "it depends on the memory and the links of hosts"
-      : !s.offload.empty() && s.pipeline > 1 && own.pipeline == 1
-          ? "few frameworks keep the state of pipeline stages in host memory"
-      : s.context > 1 && own.context == 1 ? "it divides samples that are short"
-                                          : "few frameworks run its schedule";
-  return fmt::format("it would have to gain {}, because {}", percent_text(needed), why);
+  const auto margin = planner::margin_over(plan.job, faster.strategy, plan.chosen->strategy);
+  if (!margin) return "";
+  return fmt::format("it would have to gain {}, because {}", percent_text(margin->factor - 1),
+                     margin->why);
 }
 
 // The same of the fastest plan that is as safe, or else how risky it is.
@@ -129,7 +123,7 @@ std::string because_text(const Plan& plan) {
                           changed_keys(plan.chosen->strategy, faster->strategy),
                           percent_text(1 - faster->time.step / plan.chosen->time.step));
       const std::string why = must_gain_text(plan, *faster);
-      return why.empty() ? text + "." : text + ", but " + why + ".";
+      return why.empty() ? text + "." : text + "; " + why + ".";
     }
     case Because::fastest: break;
   }

@@ -16,6 +16,7 @@ namespace planner {
 namespace {
 
 constexpr int kRounds = 3;             // of changes on top of each other
+constexpr double kClosedForm = 1.03;   // how far its steps may be off
 
 // Pipelines without flush apart: of what flushes, V shapes may be the fastest.
 auto family(const Strategy& s) {
@@ -62,7 +63,6 @@ class Finalists {
   // Adds the simplest of what may be within Request::simpler_within of the fastest, which the
   // closed form tells to a few percent.
   void add_simple(std::vector<Candidate>& fit) {
-    constexpr double kClosedForm = 1.03;
     constexpr std::size_t kSimple = 3;
     if (request_.objective == Objective::memory || request_.simpler_within <= 0) return;
     if (!reach(0)) return;
@@ -93,11 +93,33 @@ class Finalists {
         continue;
       picked.push_back(e);
     }
-    for (auto& c : replayed(picked))
-      if (c) fit.push_back(*std::move(c));
+    add(picked, fit);
+    if (const Entry* e = less_sharded(fit)) add({e}, fit);
   }
 
  private:
+  // Where every layer of the one that would be chosen gathers its weights, the fastest that it must
+  // gain more over (shards_less); null: none, or it is there.
+  const Entry* less_sharded(std::vector<Candidate> fit) {
+    if (fit.empty()) return nullptr;
+    order_by_preference(fit, explorer_.question().job, request_);
+    const Strategy& chosen = fit.front().strategy;
+    const core::Seconds most = (1 + kGatheringGains) * kClosedForm * counted(fit.front());
+    const Entry* best = nullptr;
+    for (const Entry& e : explorer_.entries(0))
+      if (e.expected <= (best != nullptr ? best->expected : most) && risk(e) <= risk(fit.front()) &&
+          shards_less(explorer_.structure(e.structure), chosen, seq_len()))
+        best = &e;
+    const bool known = best != nullptr && std::ranges::any_of(fit, [&](const Candidate& c) {
+      return family(c.strategy) == family(explorer_.structure(best->structure));
+    });
+    return known ? nullptr : best;
+  }
+  void add(const std::vector<const Entry*>& entries, std::vector<Candidate>& fit) {
+    for (auto& c : replayed(entries))
+      if (c) fit.push_back(*std::move(c));
+  }
+
   int risk(const Entry& e) const { return explorer_.risks(0, e.regime).of_bound(e.device); }
   int risk(std::size_t i) const { return risk(*entries_[i]); }
   int risk(const Candidate& c) const {

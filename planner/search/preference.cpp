@@ -1,6 +1,7 @@
 #include "planner/search/preference.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -47,20 +48,47 @@ int settings(const Strategy& s) {
          (s.shard_group > 1 && s.shard_group < s.data_ranks());
 }
 
-}  // namespace
+// visit(factor, why): what each part of a strategy must gain before it is recommended, as a factor
+// of the step. The optimizer's state crosses to the host once a step; weights and activations do so
+// in every layer, over a link and a memory that differ from board to board by a factor of two.
+// Schedules that split the backward pass need a framework's newest parts, and kernels for each
+// half.
+template <class Visit>
+void for_each_margin(const Job& job, const Strategy& s, Visit&& visit) {
+  for (const std::string& what : s.offload)
+    visit(what == "optimizer" ? 1.05 : 1.1, "it depends on the memory and the links of hosts");
+  if (!s.offload.empty() && s.pipeline > 1)
+    visit(1.05, "few frameworks keep the state of pipeline stages in host memory");
+  if (s.context > 1 &&
+      (job.seq_len < kLongSample || job.seq_len / s.context < kTokensOfRank))
+    visit(1.05, "it divides samples that are short");
+  if (splits_backward(s.schedule)) visit(1.05, "few frameworks run its schedule");
+}
 
-// The optimizer's state crosses to the host once a step; weights and activations do so in every
-// layer, over a link and a memory that differ from board to board by a factor of two. Schedules
-// that split the backward pass need a framework's newest parts, and kernels for each half. Few
-// frameworks keep the state of pipeline stages in host memory.
 double must_gain(const Job& job, const Strategy& s) {
   double factor = 1;
-  for (const std::string& what : s.offload) factor *= what == "optimizer" ? 1.05 : 1.1;
-  if (splits_backward(s.schedule)) factor *= 1.05;
-  if (!s.offload.empty() && s.pipeline > 1) factor *= 1.05;
-  const bool cut_short = s.context > 1 && (job.seq_len < kLongSample ||
-                                           job.seq_len / s.context < kTokensOfRank);
-  return cut_short ? 1.05 * factor : factor;
+  for_each_margin(job, s, [&](double part, std::string_view) { factor *= part; });
+  return factor;
+}
+
+}  // namespace
+
+std::optional<Margin> margin_over(const Job& job, const Strategy& s, const Strategy& other) {
+  const double factor = must_gain(job, s) / must_gain(job, other);
+  if (factor <= 1 && shards_less(other, s, job.seq_len))
+    return Margin{1 + kGatheringGains, "its layers wait for weights from other GPUs"};
+  if (factor <= 1) return std::nullopt;
+  const auto reasons_of = [&](const Strategy& one) {
+    std::vector<std::string_view> all;
+    for_each_margin(job, one, [&](double, std::string_view why) { all.push_back(why); });
+    return all;
+  };
+  const std::vector<std::string_view> own = reasons_of(s), others = reasons_of(other);
+  const auto is_new = [&](std::string_view why) {
+    return std::ranges::find(others, why) == others.end();
+  };
+  const auto found = std::ranges::find_if(own, is_new);
+  return Margin{factor, found != own.end() ? *found : own.front()};
 }
 
 core::Seconds counted_step(const Job& job, const Strategy& s, core::Seconds step,
@@ -112,6 +140,16 @@ Complexity complexity(const Strategy& s, std::int64_t seq_len) {
           settings(s)};
 }
 
+bool shards_less(const Strategy& less, const Strategy& more, std::int64_t seq_len) {
+  if (more.sharding != Sharding::zero3 || less.sharding == Sharding::zero3) return false;
+  const auto degrees = [](const Strategy& s) {
+    return std::tie(s.data, s.tensor, s.pipeline, s.context, s.expert, s.split);
+  };
+  const Complexity a = complexity(less, seq_len), b = complexity(more, seq_len);
+  return degrees(less) == degrees(more) &&
+         std::equal(a.begin(), a.begin() + kOfSharding, b.begin());
+}
+
 Rank rank_of(const Job& job, const Candidate& c, const Request& request) {
   const auto device = static_cast<double>(c.memory.worst.device.value());
   const double step =
@@ -129,6 +167,25 @@ static bool better_known(const Candidate& a, const Candidate& b) {
     return u.step_low.value() > 0 ? u.step_high / u.step_low - 1 : 0;
   };
   return width(a) < kTold * width(b);
+}
+
+// Of candidates like the chosen one that shard less, and gain less than it must, the simplest of
+// those that are about as fast as the fastest; else the chosen one.
+static auto least_sharded(std::vector<Candidate>& all, std::vector<Candidate>::iterator chosen,
+                          const Job& job, const Request& request) {
+  const Rank own = rank_of(job, *chosen, request);
+  const double risk = std::max(chosen->uncertainty.out_of_memory, kHardlyRisky);
+  double most = (1 + kGatheringGains) * own.first;
+  auto found = chosen;
+  for (auto c = all.begin(); c != all.end(); ++c) {
+    const Rank rank = rank_of(job, *c, request);
+    if (rank.risk != own.risk || rank.first > most || !within_risk(*c, risk) ||
+        !shards_less(c->strategy, chosen->strategy, job.seq_len))
+      continue;
+    if (found == chosen) most = std::min(most, (1 + request.simpler_within) * rank.first);
+    if (complexity(c->strategy, job.seq_len) < complexity(found->strategy, job.seq_len)) found = c;
+  }
+  return found;
 }
 
 Because order_by_preference(std::vector<Candidate>& all, const Job& job, const Request& request) {
@@ -149,6 +206,9 @@ Because order_by_preference(std::vector<Candidate>& all, const Job& job, const R
     simpler |= here < there;
     chosen = c;
   }
+  const auto less = request.simpler_within > 0 ? least_sharded(all, chosen, job, request) : chosen;
+  simpler |= less != chosen;
+  chosen = less;
   const bool moved = chosen != all.begin();
   std::rotate(all.begin(), chosen, chosen + 1);
   if (best.risk > 0) return Because::least_risky;

@@ -10,7 +10,9 @@
 // Pure; thread-safe.
 
 #include <array>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/units.hpp"
@@ -64,14 +66,26 @@ class RiskClasses {
 core::Seconds counted_step(const Job& job, const Strategy& strategy, core::Seconds step,
                            double out_of_memory);
 
-// Of that, what such parts must gain before they are recommended, as a factor of the step.
-double must_gain(const Job& job, const Strategy& strategy);
+// What a strategy must gain over another before it is recommended, as a factor of the step, because
+// it depends on more of the machine or on rarer software; nullopt: nothing.
+struct Margin {
+  double factor = 1;
+  std::string_view why;
+};
+std::optional<Margin> margin_over(const Job& job, const Strategy& strategy, const Strategy& other);
 
 // How unusual a strategy is, compared from the first number on, in the order that decision 0011
 // states: parallel dimensions beside data, offload, context ranks of short samples, virtual stages,
 // uneven stages, schedule, recomputation, sharding, settings off their defaults.
 using Complexity = std::array<int, 9>;
+inline constexpr std::size_t kOfSharding = 7;  // its place there
 Complexity complexity(const Strategy& strategy, std::int64_t seq_len);
+
+// What weights that every layer gathers (zero3) must gain, as a share of the step, over a strategy
+// that is the same but for less sharding (docs/decisions/0011).
+inline constexpr double kGatheringGains = 0.05;
+// Whether these are two such strategies, up to micro-batches and settings.
+bool shards_less(const Strategy& less, const Strategy& more, std::int64_t seq_len);
 
 // Where candidates stand; less is better.
 struct Rank {

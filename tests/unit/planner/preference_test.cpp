@@ -181,6 +181,35 @@ TEST_CASE("a split backward pass is put first where it gains more than 5 %") {
   CHECK(puts_split_first(1.06));
 }
 
+TEST_CASE("weights that each layer gathers are put first where they gain more than 5 %") {
+  Request r;
+  Job job;
+  job.seq_len = kShort;
+  Strategy whole = data_ranks(8), state = whole, weights = whole;
+  state.sharding = Sharding::zero1;
+  weights.sharding = Sharding::zero3;
+  const auto first = [&](double of_state, double of_whole, double memory = 0.5) {
+    std::vector<Candidate> all{candidate(weights, 1), candidate(state, of_state, memory),
+                               candidate(whole, of_whole, memory)};
+    order_by_preference(all, job, r);
+    return all.front().strategy.sharding;
+  };
+  CHECK(first(1.04, 1.045) == Sharding::none);   // these two are about as fast
+  CHECK(first(1.02, 1.045) == Sharding::zero1);
+  CHECK(first(1.06, 1.07) == Sharding::zero3);
+  CHECK(first(1.04, 1.045, 0.79) == Sharding::zero3);  // not for a risk worth a word
+  const auto margin = margin_over(job, weights, whole);
+  REQUIRE(margin);
+  CHECK(margin->factor == 1 + kGatheringGains);
+  CHECK_FALSE(margin_over(job, state, whole));
+  // Of other degrees the margin does not speak.
+  Strategy divided = data_ranks(4);
+  divided.tensor = 2;
+  CHECK_FALSE(margin_over(job, weights, divided));
+  r.simpler_within = 0;
+  CHECK(first(1.001, 1.002) == Sharding::zero3);
+}
+
 TEST_CASE("nothing above the cap is put first while something below it fits, however slow") {
   Request r;
   Job job;
