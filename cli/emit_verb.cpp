@@ -21,7 +21,8 @@ constexpr std::string_view kEmitPurpose =
     "DeepSpeed, axolotl, LLaMA-Factory, nanotron or accelerate, a script for llm.c; or what\n"
     "starts `planner exec` under Slurm or Kubernetes.\n"
     "A plan that the framework cannot run is refused, with what to plan instead.\n"
-    "What it does in its own way is noted on standard error. With --launcher, the file starts\n"
+    "What it does in its own way is noted on standard error, and so is what a plan made for\n"
+    "another framework is predicted to take in this one. With --launcher, the file starts\n"
     "the framework's training command on all nodes of the plan, and holds its configuration.";
 constexpr std::string_view kEmitExamples =
     "  planner emit plan.json --for megatron --out train.sh\n"

@@ -102,9 +102,6 @@ std::vector<std::string> notes_for_accelerate(const Question& q) {
   if (q.plan.nodes > 1)
     all.emplace_back("on each node: accelerate launch --config_file FILE --machine_rank N "
                      "--main_process_ip FIRST_NODE --main_process_port 29500 train.py");
-  if (job.framework != "fsdp2")
-    all.push_back(fmt::format("planned with framework {}: `planner --framework fsdp2` predicts "
-                              "what FSDP2 takes", job.framework));
   return all;
 }
 

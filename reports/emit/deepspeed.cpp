@@ -84,9 +84,6 @@ std::vector<std::string> notes_for_deepspeed(const Question& q) {
                               "deepspeed.initialize",
                               planner::optimizer(q.job().optimizer).name));
   note_deepspeed_groups(q, all);
-  if (q.job().framework == "native")
-    all.push_back("planned with framework native: `planner --framework deepspeed` predicts what "
-                  "DeepSpeed takes");
   return all;
 }
 

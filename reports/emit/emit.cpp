@@ -9,6 +9,7 @@
 #include "core/check.hpp"
 #include "models/features.hpp"
 #include "planner/strategy/names.hpp"
+#include "reports/emit/elsewhere.hpp"
 #include "reports/emit/launcher.hpp"
 #include "reports/emit/parts.hpp"
 
@@ -69,6 +70,14 @@ std::string_view name_of(const planner::Plan& plan) {
   if (modelled.starts_with("trainer")) return "axolotl";
   const bool same = modelled == "deepspeed" || modelled == "llmc" || modelled == "nanotron";
   return same ? modelled : std::string_view();
+}
+
+std::string_view modelled_as(std::string_view framework) {
+  if (framework.starts_with("megatron")) return "megatron_core";
+  if (framework.starts_with("torchtitan") || framework == "accelerate") return "fsdp2";
+  if (framework == "axolotl" || framework == "llama_factory") return "trainer";
+  if (framework == "slurm" || framework == "kubernetes") return "native";  // they start our own
+  return framework;
 }
 
 static std::int64_t degree_of(const planner::Strategy& s, planner::Degree d) {
@@ -158,14 +167,28 @@ void Question::require_known_layers(std::string_view framework, const models::Mo
                       framework), "");
 }
 
-core::Result<Launch> launch_of(const planner::Plan& plan, const planner::Candidate& candidate,
-                               std::string_view framework) {
-  Question question = question_of(plan, candidate);
+static core::Result<Launch> launch_for(Question& question, std::string_view framework) {
   if (framework == "slurm") return slurm(question);
   if (framework == "kubernetes") return kubernetes(question);
   core::Result<Written> written = written_for(question, framework);
   if (!written.ok()) return written.problems();
   return Launch{std::move(written->text), std::move(written->notes)};
+}
+
+// Before all other notes.
+static core::Result<Launch> with_prediction(core::Result<Launch> launch, const planner::Plan& plan,
+                                            const planner::Candidate& candidate,
+                                            std::string_view framework) {
+  if (!launch.ok()) return launch;
+  if (auto there = predicted_elsewhere(plan, candidate, framework))
+    launch->notes.insert(launch->notes.begin(), *std::move(there));
+  return launch;
+}
+
+core::Result<Launch> launch_of(const planner::Plan& plan, const planner::Candidate& candidate,
+                               std::string_view framework) {
+  Question question = question_of(plan, candidate);
+  return with_prediction(launch_for(question, framework), plan, candidate, framework);
 }
 
 core::Result<Launch> launcher_of(const planner::Plan& plan, const planner::Candidate& candidate,
@@ -174,7 +197,8 @@ core::Result<Launch> launcher_of(const planner::Plan& plan, const planner::Candi
   Question question = question_of(plan, candidate);
   core::Result<Written> written = written_for(question, framework);
   if (!written.ok()) return written.problems();
-  return launched({question, *written, place, candidate.communication}, launcher);
+  return with_prediction(launched({question, *written, place, candidate.communication}, launcher),
+                         plan, candidate, framework);
 }
 
 }  // namespace reports::emit

@@ -33,6 +33,9 @@ std::span<const std::string_view> frameworks();
 // fsdp2, torchtitan for a model with Llama's layers and accelerate for any other. Empty: nothing is
 // written for it.
 std::string_view name_of(const planner::Plan& plan);
+// The other way round, the framework (--framework) whose behaviour is predicted for what is written
+// for one of frameworks(). Of an empty name: empty.
+std::string_view modelled_as(std::string_view framework);
 
 // REQUIRES: framework is one of frameworks().
 core::Result<Launch> launch_of(const planner::Plan& plan, const planner::Candidate& candidate,

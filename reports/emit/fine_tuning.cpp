@@ -125,9 +125,6 @@ std::vector<std::string> notes_of(const Question& q, std::string_view format) {
   note_deepspeed_groups(q, all);
   if (models::has_experts(q.model()))
     all.push_back("experts: the model's own code routes tokens, and runs experts one by one");
-  if (!q.job().framework.starts_with("trainer") && !q.job().framework.starts_with("deepspeed"))
-    all.push_back(fmt::format("planned with framework {}: `planner --framework trainer` predicts "
-                              "what the Trainer takes", q.job().framework));
   return all;
 }
 

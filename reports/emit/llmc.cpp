@@ -82,9 +82,6 @@ std::vector<std::string> notes_for_llmc(const Question& q) {
   if (!q.s.overlap && q.s.data > 1)
     all.push_back("overlap=false: llm.c sums a layer's gradients behind the backward pass");
   if (q.s.data > 1) all.push_back("bucket_bytes: a bucket is a layer there");
-  if (q.job().framework != "llmc")
-    all.push_back(fmt::format("planned with framework {}: `planner --framework llmc` predicts what "
-                              "llm.c takes", q.job().framework));
   return all;
 }
 

@@ -168,9 +168,6 @@ std::vector<std::string> notes_for_megatron(const Question& q, const MegatronWor
                      "scales them down to a norm of 1: plan with --clip 1");
   if (q.job().compile)
     all.push_back("compile: the plan counts on a compiler that Megatron-LM has no option for");
-  if (q.job().framework == "native")
-    all.push_back("planned with framework native: `planner --framework megatron_core` predicts "
-                  "what Megatron's own kernels and buffers take");
   if (q.s.bucket_bytes > 0 && q.s.overlap && q.s.data_ranks() > 1)
     all.push_back("bucket_bytes: Megatron chooses the size of buckets by the number of ranks");
   return all;

@@ -96,9 +96,6 @@ std::vector<std::string> notes_for_nanotron(const Question& q) {
     all.emplace_back("stages: nanotron divides the layers by its own costs of blocks");
   if (q.s.data > 1 && !q.s.overlap)
     all.emplace_back("overlap=false: gradients are summed as nanotron does it all the same");
-  if (q.job().framework != "nanotron")
-    all.push_back(fmt::format("planned with framework {}: `planner --framework nanotron` predicts "
-                              "what nanotron takes", q.job().framework));
   return all;
 }
 

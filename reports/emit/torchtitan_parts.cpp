@@ -85,9 +85,6 @@ void note_for_any_torchtitan(const Question& q, std::vector<std::string>& notes)
   if (q.job().clip == 0)
     notes.emplace_back("clip: gradients of any norm are taken, as planned; torchtitan by itself "
                        "scales them down to a norm of 1: plan with --clip 1");
-  if (q.job().framework == "native")
-    notes.emplace_back("planned with framework native: `planner --framework fsdp2` predicts what "
-                       "torch takes");
 }
 
 std::string_view torchtitan_flavor(const models::ModelSpec& m) {

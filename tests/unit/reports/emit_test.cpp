@@ -307,7 +307,10 @@ TEST_CASE("a plan of Llama becomes torchtitan's job file") {
     CHECK((has(launch->text.text(), line) ? "" : line) == std::string());
   CHECK(is_refused("gpt2-124m", "torchtitan", fully_sharded, "family gpt2", "emit for megatron"));
   CHECK(is_refused("llama3-8b", "torchtitan", {}, "sharding=zero1", "--pin sharding=zero3"));
-  const auto own = emitted("llama2-13b", "torchtitan", fully_sharded);
+  const auto own = emitted("llama2-13b", "torchtitan", [](Plan& plan, Strategy& s) {
+    fully_sharded(plan, s);
+    plan.job.framework = "fsdp2";      // nothing to say of another framework
+  });
   REQUIRE(own.ok());
   CHECK(has(own->text.text(), "flavor = \"of_your_own\""));
   CHECK(has(own->notes.front(), "dim=5120, n_layers=40, n_heads=40, n_kv_heads=40"));
