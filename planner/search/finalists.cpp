@@ -94,12 +94,17 @@ class Finalists {
       picked.push_back(e);
     }
     add(picked, fit);
+  }
+
+  // Where every layer of the one that would be chosen gathers its weights: adds the fastest that it
+  // must gain more over (shards_less).
+  void add_less_sharded(std::vector<Candidate>& fit) {
+    if (request_.objective == Objective::memory || request_.simpler_within <= 0) return;
     if (const Entry* e = less_sharded(fit)) add({e}, fit);
   }
 
  private:
-  // Where every layer of the one that would be chosen gathers its weights, the fastest that it must
-  // gain more over (shards_less); null: none, or it is there.
+  // Null: there is none, or it is there already.
   const Entry* less_sharded(std::vector<Candidate> fit) {
     if (fit.empty()) return nullptr;
     order_by_preference(fit, explorer_.question().job, request_);
@@ -299,6 +304,7 @@ std::vector<Candidate> finalists(Explorer& explorer, const Request& request, std
   std::vector<Candidate> found = first.first(wanted);
   first.add_simple(found);
   Improvement(explorer, request, estimates).run(found);
+  first.add_less_sharded(found);       // what was improved may gather weights now
   return found;
 }
 
