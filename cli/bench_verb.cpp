@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/bench_divisions.hpp"
 #include "cli/bench_steps.hpp"
 #include "cli/output.hpp"
 #include "cli/process.hpp"
@@ -113,6 +114,7 @@ std::string events_line(const EventFigure& f) {
 
 struct Figures {
   SearchFigure search, mixed;
+  std::vector<DivisionFigure> divisions;
   EventFigure events;
   std::vector<EventFigure> more_events;  // --full
   std::vector<StepFigure> steps;         // --full
@@ -130,26 +132,27 @@ std::string search_line(const char* what, const SearchFigure& f) {
          core::count_text(static_cast<std::int64_t>(f.rate())) + " a second\n";
 }
 
+template <class Figure>
+core::Json list_json(const std::vector<Figure>& figures) {
+  core::Json all = core::Json::array();
+  for (const Figure& one : figures) all.push_back(to_json(one));
+  return all;
+}
+
 core::Json to_json(const Figures& f) {
-  using core::Json;
-  Json json =
-      Json::object({{"schema", "bench/1"},
-                    {"search", to_json(f.search)},
-                    {"search_mixed", to_json(f.mixed)},
-                    {"events", to_json(f.events)}});
+  core::Json json = core::Json::object({{"schema", "bench/1"},
+                                        {"search", to_json(f.search)},
+                                        {"search_mixed", to_json(f.mixed)},
+                                        {"divisions", list_json(f.divisions)},
+                                        {"events", to_json(f.events)}});
   if (f.more_events.empty()) return json;
-  Json more = Json::array();
-  for (const EventFigure& one : f.more_events) more.push_back(to_json(one));
-  json.set("events_by_pending", std::move(more));
-  Json steps = Json::array();
-  for (const StepFigure& one : f.steps) steps.push_back(to_json(one));
-  json.set("steps", std::move(steps));
-  return json;
+  return json.set("events_by_pending", list_json(f.more_events)).set("steps", list_json(f.steps));
 }
 
 std::string text_of(const Figures& f) {
   std::string text = search_line("search  ", f.search);
   text += search_line("        of layers of several kinds: ", f.mixed);
+  for (const DivisionFigure& one : f.divisions) text += division_line(one);
   text += events_line(f.events);
   for (const EventFigure& one : f.more_events) text += events_line(one);
   for (const StepFigure& one : f.steps) text += step_line(one);
@@ -163,8 +166,8 @@ int bench_verb(Arguments arguments) {
   bool full = false;
   OptionSet set(
       "bench",
-      "Measures the speed of the tool itself: candidates per second of the search, events per\n"
-      "second of the simulator.",
+      "Measures the speed of the tool itself: candidates per second of the search, the time of\n"
+      "the exact search for divisions of a graph's operators, events per second of the simulator.",
       "  planner bench --json");
   set.flag("--full", full,
            "also with 100 and 1,000,000 pending events, and a step of Llama 3.1 405B");
@@ -176,7 +179,9 @@ int bench_verb(Arguments arguments) {
   if (!search.ok()) return refuse(search.problems());
   const auto mixed = time_search(kMixedQuestions);
   if (!mixed.ok()) return refuse(mixed.problems());
-  Figures figures{*search, *mixed, time_events(kPending, 1), {}, {}};
+  const auto divisions = time_divisions();
+  if (!divisions.ok()) return refuse(divisions.problems());
+  Figures figures{*search, *mixed, *divisions, time_events(kPending, 1), {}, {}};
   if (full) {
     // Steps first: a peak of memory is the process's.
     const auto steps = time_steps();

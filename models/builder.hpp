@@ -149,8 +149,9 @@ struct AttentionUse {
   ParameterIndex sinks = -1;            // [heads]; -1: none
 };
 // Rotates the first `rotated` dimensions of each query and key head, in place, by angles of `base`.
+// origins: ranks whose `rows` it has.
 TensorIndex rope(SegmentBuilder& b, const std::string& name, TensorIndex qkv, std::int64_t rows,
-                 HeadShape shape, std::int64_t rotated, double base);
+                 HeadShape shape, std::int64_t rotated, double base, std::int64_t origins = 1);
 TensorIndex attention(SegmentBuilder& b, const std::string& name, TensorIndex qkv,
                       std::int64_t rows, HeadShape shape, AttentionUse use = {});
 // Between `rows` of all heads of qkv and all ranks' rows of heads / ranks; and of attention's

@@ -16,6 +16,7 @@ using Kind = OperatorSpec::Kind;
 
 constexpr std::array kLossValues{Loss::cross_entropy, Loss::squared_error};
 constexpr IntRange kSizes{1, kMaxWidth};
+constexpr core::NumberRange kRotaryBases{1.0, kMaxRotaryBase, true};
 
 // A number, or [height, width].
 bool read_extent(JsonReader& r, std::string_view key, IntRange range, Extent& out, bool needed) {
@@ -70,6 +71,9 @@ void read_operator(JsonReader& r, OperatorSpec& op) {
       break;
     case Kind::attention:
       r.required("heads", op.heads, kSizes);
+      r.optional("kv_heads", op.kv_heads, kSizes);
+      r.optional("qk_norm", op.qk_norm);
+      r.optional("rotary_base", op.rotary_base, kRotaryBases);
       r.optional("causal", op.causal);
       break;
     case Kind::max_pool:
@@ -88,7 +92,13 @@ Json operator_json(const OperatorSpec& op) {
   if (convolution) out.set("channels", op.width);
   if (op.kind == Kind::linear || op.kind == Kind::embedding) out.set("features", op.width);
   if (op.kind == Kind::embedding && op.positions) out.set("positions", true);
-  if (op.kind == Kind::attention) out.set("heads", op.heads).set("causal", op.causal);
+  if (op.kind == Kind::attention) {
+    out.set("heads", op.heads);
+    if (op.kv_heads > 0) out.set("kv_heads", op.kv_heads);
+    out.set("causal", op.causal);
+    if (op.qk_norm) out.set("qk_norm", true);
+    if (op.rotary_base > 0) out.set("rotary_base", op.rotary_base);
+  }
   if (convolution || pool)
     out.set("kernel", extent_json(op.kernel))
         .set("stride", extent_json(op.stride))

@@ -46,6 +46,9 @@ Shape ShapeRules::after(int i) {
     case Kind::relu:
     case Kind::gelu:
     case Kind::dropout: return x;
+    case Kind::swiglu:
+      if (x.size() == 3) return mismatch(i, "an input of features", x);
+      [[fallthrough]];
     case Kind::add: {
       const Shape& y = shape_of(a_.inputs[static_cast<std::size_t>(i)][1]);
       if (x != y) return mismatch(i, "two inputs of one shape, " + to_text(x), y);
@@ -109,22 +112,32 @@ Shape ShapeRules::attended(int i, const Shape& first) {
   const OperatorSpec& o = op(i);
   const std::vector<int>& values = a_.inputs[static_cast<std::size_t>(i)];
   if (first.size() != 2) return mismatch(i, "rows of features: [rows, n]", first);
-  for (const int value : values)
-    if (const Shape x = shape_of(value); x != first)
-      return mismatch(i,
-                      "queries, keys and values of one shape, " + to_text(first) +
-                          " (the kernels have as many keys as queries)",
-                      x);
-  const std::int64_t parts = values.size() == 1 ? 3 : 1;
-  if (first[1] % (parts * o.heads) != 0) {
-    issue(i, "heads",
-          parts == 3 ? fmt::format("a divisor of a third of {} columns (queries, keys, values)",
-                                   first[1])
-                     : fmt::format("a divisor of {} columns", first[1]),
-          std::to_string(o.heads));
+  const std::int64_t kv = kv_heads_of(o);
+  if (o.heads % kv != 0) {
+    issue(i, "kv_heads", fmt::format("a divisor of {} heads", o.heads), std::to_string(kv));
     return first;
   }
-  return {first[0], first[1] / parts};
+  const bool apart = values.size() == 3;
+  const std::int64_t parts = apart ? o.heads : o.heads + 2 * kv;
+  if (first[1] % parts != 0) {
+    issue(i, "heads",
+          apart ? fmt::format("a divisor of {} columns", first[1])
+                : fmt::format("heads and twice kv_heads that together divide {} columns (queries, "
+                              "keys, values)",
+                              first[1]),
+          fmt::format("{} and {}", o.heads, kv));
+    return first;
+  }
+  const std::int64_t head = first[1] / parts;
+  for (std::size_t v = 1; v < values.size(); ++v)
+    if (const Shape x = shape_of(values[v]), keys{first[0], head * kv}; x != keys)
+      return mismatch(i,
+                      "keys and values of " + to_text(keys) +
+                          " (the kernels have as many keys as queries)",
+                      x);
+  if (o.rotary_base > 0 && head % 2 != 0)
+    issue(i, "rotary_base", "heads of an even number of columns", std::to_string(head));
+  return {first[0], head * o.heads};
 }
 
 }  // namespace models

@@ -22,7 +22,7 @@ using Kind = OperatorSpec::Kind;
 constexpr std::array<std::string_view, kOperatorKinds.size()> kNames{
     "convolution", "linear",     "relu",    "gelu", "max_pool", "average_pool",
     "local_response_norm", "layer_norm", "dropout", "add",  "concat",   "flatten", "batch_norm",
-    "embedding",           "rms_norm",   "attention"};
+    "embedding",           "rms_norm",   "attention", "swiglu"};
 
 constexpr double kMaxElements = 1e12;  // of one value of a sample
 constexpr std::int64_t kMaxWindow = 4096;
@@ -146,6 +146,7 @@ class Analyser {
     if (o.kind == Kind::linear || o.kind == Kind::embedding)
       range("features", o.width, 1, kMaxWidth);
     range("heads", o.heads, 1, kMaxWidth);
+    range("kv_heads", o.kv_heads, 0, kMaxWidth);
     const auto both = [&](std::string_view field, Extent e, std::int64_t low) {
       range(field, e.height, low, kMaxWindow);
       if (e.width != e.height) range(field, e.width, low, kMaxWindow);
@@ -160,7 +161,8 @@ class Analyser {
   void check_count(int i) {
     const std::size_t n = op(i).inputs.size();
     const std::set<std::string> distinct(op(i).inputs.begin(), op(i).inputs.end());
-    const bool many = op(i).kind == Kind::concat, two = op(i).kind == Kind::add;
+    const bool many = op(i).kind == Kind::concat, gates = op(i).kind == Kind::swiglu;
+    const bool two = op(i).kind == Kind::add || gates;
     const bool attends = op(i).kind == Kind::attention;
     const bool holds = many      ? n >= 2 && n <= kMaxOperatorInputs
                        : attends ? n == 1 || n == 3
@@ -168,7 +170,8 @@ class Analyser {
     if (!holds)
       issue(i, "inputs",
             many  ? fmt::format("2 to {} inputs of a concat", kMaxOperatorInputs)
-            : two ? "two inputs of an add"
+            : gates ? "two inputs of a swiglu: the gate, and what it multiplies"
+            : two   ? "two inputs of an add"
             : attends
                 ? "queries, keys and values of an attention, or one input that has all three"
                   : fmt::format("one input of a {}", name(op(i).kind)),

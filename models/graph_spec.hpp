@@ -19,7 +19,7 @@ using Shape = std::vector<std::int64_t>;
 struct OperatorSpec {
   enum class Kind : std::uint8_t {
     convolution, linear, relu, gelu, max_pool, average_pool, local_response_norm, layer_norm,
-    dropout, add, concat, flatten, batch_norm, embedding, rms_norm, attention
+    dropout, add, concat, flatten, batch_norm, embedding, rms_norm, attention, swiglu
   };
   std::string name;
   Kind kind = Kind::linear;
@@ -31,7 +31,10 @@ struct OperatorSpec {
   bool bias = true;                    // convolution, linear
   bool positions = false;              // embedding: a learned row is added at each place
   std::int64_t heads = 1;              // attention
+  std::int64_t kv_heads = 0;           // attention: of keys and values; 0: heads
   bool causal = false;                 // attention: rows see themselves and those before them
+  bool qk_norm = false;                // attention: queries and keys by an RMS norm of each head
+  double rotary_base = 0;              // attention: queries and keys turn by position; 0: not
   friend bool operator==(const OperatorSpec&, const OperatorSpec&) = default;
 };
 
@@ -42,8 +45,13 @@ inline constexpr std::array kOperatorKinds{
     OperatorSpec::Kind::local_response_norm, OperatorSpec::Kind::layer_norm,
     OperatorSpec::Kind::dropout, OperatorSpec::Kind::add,
     OperatorSpec::Kind::concat, OperatorSpec::Kind::flatten, OperatorSpec::Kind::batch_norm,
-    OperatorSpec::Kind::embedding, OperatorSpec::Kind::rms_norm, OperatorSpec::Kind::attention};
+    OperatorSpec::Kind::embedding, OperatorSpec::Kind::rms_norm, OperatorSpec::Kind::attention,
+    OperatorSpec::Kind::swiglu};
 std::string_view name(OperatorSpec::Kind kind);
+// Of an attention.
+inline std::int64_t kv_heads_of(const OperatorSpec& op) {
+  return op.kv_heads > 0 ? op.kv_heads : op.heads;
+}
 
 // So many tokens of a sample, which embeddings look up.
 struct TokenInput {

@@ -263,6 +263,11 @@ class LayerBuilder {
         return rms_norm(b, op.name, x, rows, to.back(),
                         vector(b, op.name + ".weight", to.back(), Init::one));
       case Kind::attention: return attend(b, i);
+      case Kind::swiglu: {
+        const std::vector<TensorIndex> parts{x, placed(b, a_.inputs[at(i)][1], read_at(i))};
+        return gated(b, op.name, OpKind::swiglu, concat(b, op.name + ".gate_up", parts, rows), rows,
+                     n / rows);
+      }
       case Kind::flatten: break;
     }
     PLANNER_CHECK(false, "a flatten is no operator of the graph");
@@ -286,11 +291,17 @@ class LayerBuilder {
     for (const int from : a_.inputs[at(i)]) parts.push_back(placed(b, from, read_at(i)));
     const bool own = parts.size() == 1 && parts[0] != first_ &&
                      readers_.at(a_.inputs[at(i)][0]).size() == 1;
-    const TensorIndex qkv =
-        own ? parts[0] : concat(b, op.name + ".qkv", parts, rows_of(to) * ways);
-    const std::int64_t heads = op.heads / ways;
-    return attention(b, op.name, qkv, rows_of(to), {heads, heads, to.back() / op.heads},
-                     {.causal = op.causal, .origins = ways});
+    const std::int64_t rows = rows_of(to) * ways, head = to.back() / op.heads;
+    TensorIndex qkv = own ? parts[0] : concat(b, op.name + ".qkv", parts, rows);
+    const HeadShape heads{op.heads / ways, kv_heads_of(op) / ways, head};
+    if (op.qk_norm) {
+      const ParameterIndex q = vector(b, op.name + ".q_norm", head, Init::one);
+      const ParameterIndex k = vector(b, op.name + ".k_norm", head, Init::one);
+      qkv = models::qk_norm(b, op.name + ".qk_norm", qkv, rows, heads, q, k);
+    }
+    if (op.rotary_base > 0)
+      qkv = rope(b, op.name + ".rope", qkv, rows_of(to), heads, head, op.rotary_base, ways);
+    return attention(b, op.name, qkv, rows_of(to), heads, {.causal = op.causal, .origins = ways});
   }
 
   // A bias of columns that are divided is divided with them; of a sum over ranks it is added to

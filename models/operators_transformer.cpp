@@ -41,13 +41,15 @@ static Operator of_heads(const std::string& name, OpKind kind, std::int64_t rows
 }
 
 // The gradient is the rotation by the opposite angle, in place as well.
-TensorIndex rope(SegmentBuilder& b, const std::string& name, TensorIndex qkv, std::int64_t rows,
-                 HeadShape shape, std::int64_t rotated, double base) {
+TensorIndex rope(SegmentBuilder& b, const std::string& name, TensorIndex qkv, std::int64_t seq,
+                 HeadShape shape, std::int64_t rotated, double base, std::int64_t origins) {
+  const std::int64_t rows = seq * origins;
   const TensorIndex y = b.tensor(name + ".out", b.tensor_at(qkv).role,
                                  b.tensor_at(qkv).per_sample, qkv);
   Operator op = of_heads(name, OpKind::rope, rows, shape);
   op.n = (shape.heads + shape.kv_heads) * rotated;
   op.rotary_base = base;
+  op.origins = origins;
   op.inputs = {qkv};
   op.outputs = {y};
   count_pointwise(op);

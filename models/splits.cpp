@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -36,6 +37,7 @@ OpKind op_kind(Kind kind) {
     case Kind::embedding: return OpKind::slice;  // of the rows of several
     case Kind::rms_norm: return OpKind::rms_norm;
     case Kind::attention: return OpKind::attention;
+    case Kind::swiglu: return OpKind::swiglu;
     case Kind::flatten: break;
   }
   PLANNER_CHECK(false, "a flatten is no operator of the graph");
@@ -117,7 +119,8 @@ std::int64_t rows_of(const Shape& shape) { return shape.size() == 2 ? shape[0] :
 // columns of it are not those of some heads.
 static bool divides_columns(const GraphAnalysis& a, const OperatorSpec& op, int i,
                             std::int64_t ways) {
-  if (op.kind == Kind::attention) return a.inputs[at(i)].size() == 3 && op.heads % ways == 0;
+  if (op.kind == Kind::attention)
+    return a.inputs[at(i)].size() == 3 && kv_heads_of(op) % ways == 0;
   return (ops::schema(op_kind(op.kind)).divides & Factor::kOut) != 0 &&
          columns_of(a.shapes[at(i)]) % ways == 0;
 }
@@ -155,8 +158,9 @@ bool follows(Kind kind) {
 }
 
 std::string annotation_problem(std::string_view annotation) {
-  return read(annotation) ? "" : "NAME=FACTOR, the factor one of " +
-                                     factors_text(Factor::kSample | Factor::kOut | Factor::kIn);
+  if (annotation == kSearchedSplits || read(annotation)) return "";
+  return fmt::format("NAME=FACTOR, the factor one of {}, or {}",
+                     factors_text(Factor::kSample | Factor::kOut | Factor::kIn), kSearchedSplits);
 }
 
 core::Result<std::vector<std::uint8_t>> annotated(const GraphSpec& spec, const GraphAnalysis& a,
@@ -170,6 +174,7 @@ core::Result<std::vector<std::uint8_t>> annotated(const GraphSpec& spec, const G
   std::map<std::string_view, int> named;
   for (const int i : a.order) named[spec.operators[at(i)].name] = i;
   for (const std::string& text : annotations) {
+    if (text == kSearchedSplits) continue;
     const auto annotation = read(text);
     if (!annotation)
       return core::Problem{"splits", annotation_problem(text), text, "write fc6=out, or fc*=out"};
@@ -206,43 +211,109 @@ core::Result<std::vector<std::uint8_t>> annotated(const GraphSpec& spec, const G
   return factors;
 }
 
-// What operator i is divided along where nobody says it, after all that come before it.
-static Factor by_itself(const GraphSpec& spec, const GraphAnalysis& a, const Splits& splits, int i,
-                        std::int64_t ways) {
-  if (!follows(spec.operators[at(i)].kind) ||
-      (factors_of(spec, a, i, ways) & Factor::kOut) == 0)
-    return Factor::kSample;
-  const bool there = std::ranges::all_of(a.inputs[at(i)], [&](int value) {
-    return value != kModelInput && made_place(a, value, splits[at(value)]) ==
-                                       read_place(spec, a, i, Factor::kOut);
-  });
-  return there ? Factor::kOut : Factor::kSample;
-}
+namespace {
+
+// What annotations leave open, operator by operator in topological order, each by what comes before
+// it and by what else its readers read.
+class Completion {
+ public:
+  Completion(const GraphSpec& spec, const GraphAnalysis& a, std::int64_t ways)
+      : spec_(spec), a_(a), may_(spec.operators.size()), readers_(spec.operators.size()) {
+    for (const int i : a.order) {
+      may_[at(i)] = factors_of(spec, a, i, ways);
+      for (const int from : a.inputs[at(i)])
+        if (from != kModelInput) readers_[at(from)].push_back(i);
+    }
+  }
+
+  // given: factors, or 0 where nobody says one.
+  Splits of(const std::vector<std::uint8_t>& given) const {
+    Splits splits(given.size(), Factor::kSample);
+    for (const int i : a_.order)
+      splits[at(i)] = given[at(i)] != 0 ? Factor{given[at(i)]} : by_itself(splits, given, i);
+    return splits;
+  }
+
+ private:
+  bool is_product(int i) const { return models::is_product(spec_.operators[at(i)].kind); }
+  bool may(int i, Factor factor) const { return (may_[at(i)] & factor) != 0; }
+
+  Factor by_itself(const Splits& splits, const std::vector<std::uint8_t>& given, int i) const {
+    if (!is_product(i))
+      return follows(spec_.operators[at(i)].kind) && may(i, Factor::kOut) &&
+                     reads_columns(splits, i, Factor::kOut)
+                 ? Factor::kOut
+                 : Factor::kSample;
+    if (may(i, Factor::kIn) && reads_columns(splits, i, Factor::kIn)) return Factor::kIn;
+    return may(i, Factor::kOut) && is_wanted(given, i) ? Factor::kOut : Factor::kSample;
+  }
+
+  // Whether its inputs are the columns that it reads if it is divided so.
+  bool reads_columns(const Splits& splits, int i, Factor factor) const {
+    const Place read = read_place(spec_, a_, i, factor);
+    return std::ranges::all_of(a_.inputs[at(i)], [&](int value) {
+      return value != kModelInput && made_place(a_, value, splits[at(value)]) == read;
+    });
+  }
+
+  // Whether a reader of product i works on columns: that is asked of it, or of another product that
+  // it reads, and it reads products alone, which all may make columns.
+  bool is_wanted(const std::vector<std::uint8_t>& given, int i) const {
+    const auto takes = [&](int reader) {
+      if (!follows(spec_.operators[at(reader)].kind) || !may(reader, Factor::kOut) ||
+          made_place(a_, i, Factor::kOut) != read_place(spec_, a_, reader, Factor::kOut))
+        return false;
+      if (given[at(reader)] != 0) return given[at(reader)] == Factor::kOut;
+      const auto asked = [&](int value) {
+        return value != kModelInput && given[at(value)] == Factor::kOut;
+      };
+      const auto could = [&](int value) {
+        return value != kModelInput && is_product(value) &&
+               (given[at(value)] == 0 ? may(value, Factor::kOut) : asked(value));
+      };
+      const std::vector<int>& values = a_.inputs[at(reader)];
+      return std::ranges::any_of(values, asked) && std::ranges::all_of(values, could);
+    };
+    return std::ranges::any_of(readers_[at(i)], takes);
+  }
+
+  const GraphSpec& spec_;
+  const GraphAnalysis& a_;
+  std::vector<std::uint8_t> may_;
+  std::vector<std::vector<int>> readers_;
+};
+
+}  // namespace
 
 core::Result<Splits> complete_splits(const GraphSpec& spec, const GraphAnalysis& a,
                                      std::span<const std::string> annotations,
                                      std::int64_t ways) {
+  if (annotations.empty()) return Splits(spec.operators.size(), Factor::kSample);
   const auto given = annotated(spec, a, annotations, ways);
   if (!given.ok()) return given.problems();
-  Splits splits(spec.operators.size(), Factor::kSample);
-  for (const int i : a.order) {
-    const std::uint8_t factor = (*given)[at(i)];
-    splits[at(i)] = factor != 0 ? Factor{factor} : by_itself(spec, a, splits, i, ways);
-  }
-  return splits;
+  return Completion(spec, a, ways).of(*given);
 }
 
 std::vector<std::string> split_texts(const GraphSpec& spec, const GraphAnalysis& a,
                                      const Splits& splits, std::int64_t ways,
                                      std::span<const std::string> given) {
-  std::vector<std::string> texts(given.begin(), given.end());
-  const auto named = annotated(spec, a, given, ways);
+  auto named = annotated(spec, a, given, ways);
   PLANNER_CHECK(named.ok(), "annotations that are given hold");
-  for (const int i : a.order) {
-    const std::uint8_t factor = (*named)[at(i)];
-    const Factor known = factor != 0 ? Factor{factor} : by_itself(spec, a, splits, i, ways);
-    if (known != splits[at(i)])
-      texts.push_back(spec.operators[at(i)].name + "=" + std::string(name(splits[at(i)])));
+  const Completion completion(spec, a, ways);
+  std::set<std::ptrdiff_t> own;        // places in the order
+  while (true) {
+    const Splits done = completion.of(*named);
+    const auto other = std::ranges::find_if(
+        a.order, [&](int i) { return done[at(i)] != splits[at(i)]; });
+    if (other == a.order.end()) break;
+    PLANNER_CHECK((*named)[at(*other)] == 0, "splits that follow the given annotations");
+    (*named)[at(*other)] = splits[at(*other)];
+    own.insert(other - a.order.begin());
+  }
+  std::vector<std::string> texts(given.begin(), given.end());
+  for (const std::ptrdiff_t place : own) {
+    const int i = a.order[at(static_cast<int>(place))];
+    texts.push_back(spec.operators[at(i)].name + "=" + std::string(name(splits[at(i)])));
   }
   return texts;
 }

@@ -63,12 +63,19 @@ Place made_place(const GraphAnalysis& analysis, int value, ops::Factor factor);
 bool follows(OperatorSpec::Kind kind);
 
 // From annotations, each "NAME=FACTOR"; `*` in a name stands for any text, and an annotation of the
-// whole name wins over such ones. Operators that none names follow what they read where they may
-// (follows), and take samples else.
+// whole name wins over such ones. Operators that none names follow, as in GSPMD [gspmd]:
+// - what works on each column by itself works on the columns of its inputs, where it may (follows);
+// - a product that reads columns is divided along `in`;
+// - a product makes columns where what reads it is annotated so, or reads another product that is
+//   (the keys of attention whose queries are divided);
+// - the others take samples.
 // Errors (field "splits"): not of this form, no such operator, two patterns that disagree, a factor
 // along which the operator does not divide.
 core::Result<Splits> complete_splits(const GraphSpec& spec, const GraphAnalysis& analysis,
                                      std::span<const std::string> annotations, std::int64_t ways);
+// Says nothing of any operator: what the other annotations leave open is searched for
+// (planner/search/split_search.hpp) where a strategy is, and completed as above elsewhere.
+inline constexpr std::string_view kSearchedSplits = "*=auto";
 // What is wrong with the form of one annotation; empty: nothing.
 std::string annotation_problem(std::string_view annotation);
 // For each operator its annotation's factor, or 0 where none names it.

@@ -40,6 +40,15 @@ core::Result<SplitReport> split_report_of(const planner::Plan& plan, std::string
   return planner::split_report(*question, strategy, priced);
 }
 
+// Whether annotations were asked for that leave nothing to the search.
+static bool are_annotated(const planner::Plan& plan) {
+  const std::string asked = fmt::format("{}pin splits=", planner::kAskedFor);
+  return std::ranges::any_of(plan.assumptions, [&](const std::string& text) {
+    return text.starts_with(asked) && text != asked + "auto" &&
+           text.find(models::kSearchedSplits) == std::string::npos;
+  });
+}
+
 core::Result<Explanation> explain_split(const planner::Plan& plan, std::string_view name) {
   const std::string asked = fmt::format("splits.{}", name);
   if (!plan.chosen || plan.chosen->strategy.split == 1)
@@ -60,8 +69,12 @@ core::Result<Explanation> explain_split(const planner::Plan& plan, std::string_v
   Explanation e{asked,
                 fmt::format("divided by {}, over {} ranks",
                             factor_text(found->factor, found->kind), report->ranks),
-                "the least sum of kernels, of moves between operators and of gradients that are "
-                "added up, over all divisions of the graph; where memory decides, of what fits",
+                are_annotated(plan)
+                    ? "what the annotations that were asked for say of it, or what follows from "
+                      "them (docs/model_files.md)"
+                    : "the least sum of kernels, of moves between operators and of gradients that "
+                      "are added up, over all divisions of the graph; where memory decides, of "
+                      "what fits",
                 "planner/search/split_search.hpp, docs/decisions/0020-splits.md",
                 {{"parameters of a rank", core::count_text(found->parameters)},
                  {"sent by a rank in a step for what it reads", core::to_text(sent)}},

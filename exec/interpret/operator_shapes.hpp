@@ -154,7 +154,8 @@ inline std::int64_t first_row(const models::Operator& op, const KernelContext& c
 template <class Use>
 void each_run(const models::Operator& op, const KernelContext& c, Use&& use) {
   if (op.rows > c.slice.rows) {        // of an operator graph, whose sequences are its own
-    for (std::int64_t s = 0; s < c.samples; ++s) use(s * op.rows, op.rows, std::int64_t{0});
+    const std::int64_t rows = op.rows / op.origins;
+    for (std::int64_t s = 0; s < c.samples * op.origins; ++s) use(s * rows, rows, std::int64_t{0});
     return;
   }
   const std::int64_t first = first_row(op, c);

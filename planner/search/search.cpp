@@ -201,8 +201,8 @@ models::ModuleSet cheap_modules(const models::ModelSpec& model, const hw_profile
   return static_cast<models::ModuleSet>(cheap & models::modules_of(model));
 }
 
-// Of an operator graph, divisions of its operators over any number of neighbouring data ranks. What
-// is pinned of them stays.
+// Of an operator graph, divisions of its operators over any number of neighbouring data ranks: what
+// is pinned, as it completes itself, or what is searched for beside it.
 std::vector<SplitChoice> splits_to_try(const Question& question, const Constraints& constraints) {
   constexpr std::int64_t kMostRanks = 64;
   std::vector<SplitChoice> all;
@@ -214,6 +214,10 @@ std::vector<SplitChoice> splits_to_try(const Question& question, const Constrain
   for (std::int64_t ranks = 2; ranks <= std::min(question.gpus, kMostRanks); ++ranks) {
     if (question.gpus % ranks != 0 || !constraints.admits("split", ranks)) continue;
     if (!models::annotated(question.model.graph, analysis, given, ranks).ok()) continue;
+    if (!given.empty() && std::ranges::find(given, models::kSearchedSplits) == given.end()) {
+      all.push_back({ranks, given});
+      continue;
+    }
     for (SplitChoice& choice : split_choices(question, question.gpus, ranks, given))
       all.push_back(std::move(choice));
   }

@@ -123,8 +123,8 @@ void SplitCosts::measure_kernels(const program::Program& probe, const cost::Mach
         seconds[k.operators[a.op].name] += core::to_seconds(cost(a, {})).value();
   for (const int i : a_.order) {
     const std::string& own = spec_.operators[at(i)].name;
-    for (const std::string& name : {own, own + ".add_bias", own + ".qkv"})
-      if (const auto found = seconds.find(name); found != seconds.end())
+    for (const char* part : {"", ".add_bias", ".qkv", ".qk_norm", ".rope", ".gate_up"})
+      if (const auto found = seconds.find(own + part); found != seconds.end())
         times_[index(i)].kernels[factor] += found->second;
   }
 }
@@ -176,7 +176,7 @@ void SplitCosts::measure_parameters(const cost::ActionCost& cost, const program:
       of_.data > of_.split ? reduction(program::Group::expert_data, n / of_.split) : 0;
   std::map<std::string, int> owners;
   for (int i = 0; i < std::ssize(spec_.operators); ++i)
-    for (const char* const part : {".weight", ".bias", ".positions"})
+    for (const char* const part : {".weight", ".bias", ".positions", ".q_norm", ".k_norm"})
       owners[spec_.operators[at(i)].name + part] = i;
   for (const program::PlacedParameter& p : k.parameters) {
     const double share = static_cast<double>(p.parameter.elements) / static_cast<double>(n);

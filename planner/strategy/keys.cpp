@@ -73,7 +73,7 @@ std::vector<StrategyKey> make_keys() {
       since_then({.name = "splits", .kind = KeyKind::annotations, .shapes = graph,
                   .words = &S::splits,
                   .example = "auto or operators with the factor along which ranks divide them, as "
-                             "fc*=out,fc7=in (sample, out, in)"}),
+                             "fc*=out,fc7=in (sample, out, in); *=auto searches for the others"}),
       since_then(choice<&S::batch_norm>("batch_norm", graph, kBatchNormNames)),
       flag<&S::sequence_parallel>("sequence_parallel", graph),
       degree<&S::virtual_stages>("virtual_stages", schedule),

@@ -139,9 +139,14 @@ bool Constraints::KeyRule::has(const std::vector<Value>& values, const Value& va
   });
 }
 
+// Annotations that are pinned to auto say nothing.
 bool Constraints::KeyRule::admits(const Value& value) const {
   const std::vector<Value>& allowed = pinned.empty() ? limits : pinned;
-  return (allowed.empty() || has(allowed, value)) && !has(forbidden, value);
+  const bool any = allowed.empty() || (key->kind == KeyKind::annotations &&
+                                       std::ranges::any_of(allowed, [](const Value& v) {
+                                         return v.items.empty();
+                                       }));
+  return (any || has(allowed, value)) && !has(forbidden, value);
 }
 
 core::Result<Constraints::Value> Constraints::parse_value(const StrategyKey& key,

@@ -88,6 +88,7 @@ bool has_kernels(const Operator& op) {
     case OpKind::channel_sums:
     case OpKind::channel_norm:
     case OpKind::slice: return false;
+    case OpKind::rope: return op.origins == 1;
     case OpKind::attention: {
       constexpr std::int64_t kWidest = 256, kMostSloped = 128;  // of heads, and with linear biases
       const bool stores = op.outputs.size() > 2;

@@ -65,6 +65,13 @@ class PlainGraph {
           for (std::size_t i = 0; i < x[r].size(); ++i) x[r][i] += c[r][i];
         return x;
       }
+      case Kind::swiglu: {
+        const Rows& up = made_.at(op.inputs[1]);
+        for (std::size_t r = 0; r < x.size(); ++r)
+          for (std::size_t i = 0; i < x[r].size(); ++i)
+            x[r][i] *= up[r][i] / (1 + std::exp(-x[r][i]));
+        return x;
+      }
       case Kind::layer_norm:
       case Kind::rms_norm: return norm(op, x);
       case Kind::attention: return attend(op, x);
@@ -116,29 +123,62 @@ class PlainGraph {
     return x;
   }
 
-  // Column `at` of queries (part 0), keys (1) and values (2).
-  double part(const models::OperatorSpec& op, std::size_t of, std::size_t row, std::size_t at,
-              std::size_t width) const {
-    if (op.inputs.size() == 3) return made_.at(op.inputs[of])[row][at];
-    return made_.at(op.inputs[0])[row][of * width + at];
+  // Queries (part 0), keys (1) or values (2) of an attention: columns [first, first + width).
+  Rows part(const models::OperatorSpec& op, std::size_t of, std::size_t first,
+            std::size_t width) const {
+    if (op.inputs.size() == 3) return made_.at(op.inputs[of]);
+    Rows rows = made_.at(op.inputs[0]);
+    for (Values& row : rows)
+      row = Values(row.begin() + static_cast<std::ptrdiff_t>(first),
+                   row.begin() + static_cast<std::ptrdiff_t>(first + width));
+    return rows;
+  }
+
+  // Each head of d columns by a norm, and turned: pair (i, i + d / 2) by row base^(-2 i / d).
+  void prepare(const models::OperatorSpec& op, Rows& rows, std::size_t d, const char* gamma) const {
+    for (std::size_t r = 0; r < rows.size(); ++r)
+      for (std::size_t h = 0; h < rows[r].size(); h += d) {
+        double* const x = &rows[r][h];
+        if (op.qk_norm) {
+          double squares = 0;
+          for (std::size_t i = 0; i < d; ++i) squares += x[i] * x[i];
+          const double rstd =
+              1 / std::sqrt(squares / static_cast<double>(d) + spec_.layer_norm_epsilon);
+          for (std::size_t i = 0; i < d; ++i) x[i] *= rstd * weight(op, gamma)[i];
+        }
+        for (std::size_t i = 0; i < (op.rotary_base > 0 ? d / 2 : 0); ++i) {
+          const double angle =
+              static_cast<double>(r) *
+              std::pow(op.rotary_base, -2.0 * static_cast<double>(i) / static_cast<double>(d));
+          const double low = x[i], high = x[i + d / 2];
+          x[i] = low * std::cos(angle) - high * std::sin(angle);
+          x[i + d / 2] = high * std::cos(angle) + low * std::sin(angle);
+        }
+      }
   }
 
   Rows attend(const models::OperatorSpec& op, const Rows& x) const {
-    const std::size_t width = x[0].size() / (op.inputs.size() == 3 ? 1 : 3), rows = x.size();
-    const std::size_t heads = static_cast<std::size_t>(op.heads), d = width / heads;
-    Rows y(rows, Values(width, 0.0));
+    const std::size_t heads = static_cast<std::size_t>(op.heads), rows = x.size();
+    const std::size_t kv_heads = static_cast<std::size_t>(models::kv_heads_of(op));
+    const std::size_t all = x[0].size();
+    const std::size_t d = op.inputs.size() == 3 ? all / heads : all / (heads + 2 * kv_heads);
+    Rows q = part(op, 0, 0, heads * d), k = part(op, 1, heads * d, kv_heads * d);
+    const Rows v = part(op, 2, (heads + kv_heads) * d, kv_heads * d);
+    prepare(op, q, d, ".q_norm");
+    prepare(op, k, d, ".k_norm");
+    Rows y(rows, Values(heads * d, 0.0));
     for (std::size_t h = 0; h < heads; ++h)
       for (std::size_t r = 0; r < rows; ++r) {
-        const std::size_t keys = op.causal ? r + 1 : rows;
+        const std::size_t keys = op.causal ? r + 1 : rows, own = h * d;
+        const std::size_t shared = h / (heads / kv_heads) * d;
         Values p(keys, 0.0);
-        for (std::size_t k = 0; k < keys; ++k)
-          for (std::size_t i = h * d; i < (h + 1) * d; ++i)
-            p[k] += part(op, 0, r, i, width) * part(op, 1, k, i, width);
+        for (std::size_t key = 0; key < keys; ++key)
+          for (std::size_t i = 0; i < d; ++i) p[key] += q[r][own + i] * k[key][shared + i];
         double sum = 0;
-        for (double& v : p) sum += v = std::exp(v / std::sqrt(static_cast<double>(d)));
-        for (std::size_t k = 0; k < keys; ++k)
-          for (std::size_t i = h * d; i < (h + 1) * d; ++i)
-            y[r][i] += p[k] / sum * part(op, 2, k, i, width);
+        for (double& score : p)
+          sum += score = std::exp(score / std::sqrt(static_cast<double>(d)));
+        for (std::size_t key = 0; key < keys; ++key)
+          for (std::size_t i = 0; i < d; ++i) y[r][own + i] += p[key] / sum * v[key][shared + i];
       }
     return y;
   }

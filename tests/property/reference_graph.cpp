@@ -167,6 +167,7 @@ class Graph : Model {
       case Kind::flatten: return host::copy(y, x.y.at(), n);
       case Kind::embedding:
       case Kind::rms_norm:
+      case Kind::swiglu:
       case Kind::attention: break;     // plain_graph.hpp has these
     }
     throw std::invalid_argument("no reference of " + op.name);

@@ -87,6 +87,30 @@ ModelSpec decoder() {
   return token_model(R"({"name": "text", "tokens": 6})", t.all);
 }
 
+// Qwen3's layers, in two: grouped queries, norms of heads, rotation, a gated feed-forward.
+ModelSpec gated_decoder() {
+  Text t;
+  std::string x = t.add("rows", "embedding", {"text"}, R"("features": 8)");
+  for (const std::string n : {"0", "1"}) {
+    const auto matrix = [&](const std::string& name, const std::string& from, int features) {
+      return t.add(n + "." + name, "linear", {from},
+                   R"("bias": false, "features": )" + std::to_string(features));
+    };
+    const std::string in = t.add(n + ".norm", "rms_norm", {x});
+    const std::string q = matrix("q", in, 16), k = matrix("k", in, 8), v = matrix("v", in, 8);
+    const std::string core = t.add(
+        n + ".core", "attention", {q, k, v},
+        R"("heads": 4, "kv_heads": 2, "causal": true, "qk_norm": true, "rotary_base": 100)");
+    x = t.add(n + ".add", "add", {x, matrix("o", core, 8)});
+    const std::string mid = t.add(n + ".norm2", "rms_norm", {x});
+    const std::string gate = matrix("gate", mid, 12), up = matrix("up", mid, 12);
+    const std::string act = t.add(n + ".act", "swiglu", {gate, up});
+    x = t.add(n + ".add2", "add", {x, matrix("down", act, 8)});
+  }
+  t.add("words", "linear", {t.add("norm", "rms_norm", {x})}, R"("features": 16, "bias": false)");
+  return token_model(R"({"name": "text", "tokens": 6})", t.all);
+}
+
 Job double_job(const ModelSpec& spec, OptimizerKind optimizer = OptimizerKind::momentum) {
   Job job = tiny_job(spec, 12, "fp64");
   job.optimizer = optimizer;
@@ -130,7 +154,7 @@ std::function<void(Strategy&)> split(std::int64_t ways, std::vector<std::string>
 }  // namespace
 
 TEST_CASE("a graph of tokens has the loss of plain loops, and gradients of central differences") {
-  for (const ModelSpec& spec : {encoder_decoder(), decoder()}) {
+  for (const ModelSpec& spec : {encoder_decoder(), decoder(), gated_decoder()}) {
     const Job job = double_job(spec, OptimizerKind::sgd);
     const ProgramRun run = run_program(spec, job, strategy(1, 12, 3), 1, kSeed);
     std::map<std::string, Values> weights;
@@ -159,7 +183,7 @@ TEST_CASE("a graph of tokens has the loss of plain loops, and gradients of centr
 }
 
 TEST_CASE("data ranks of graphs of tokens, sharded or not and recomputed, train what one trains") {
-  for (const ModelSpec& spec : {encoder_decoder(), decoder()}) {
+  for (const ModelSpec& spec : {encoder_decoder(), decoder(), gated_decoder()}) {
     const Checked check(spec);
     for (const std::int64_t data : {1, 2, 4}) check(strategy(data, 12, data == 4 ? 1 : 2));
     for (const Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3})
@@ -184,6 +208,12 @@ TEST_CASE("attention divided by heads, as Megatron does and otherwise, trains wh
     check(strategy(ways, 12, 1, split(ways, megatron)));
     check(strategy(ways, 12, 1, split(ways, {"d.cross.core=out"})));
     check(strategy(4, 12, 1, split(ways, {"*.q=out", "e.self.core=sample", "words=out"})));
+  }
+  // Grouped queries: one of each branch is named, and the others follow.
+  for (const std::int64_t data : {2, 4}) {
+    const Checked check(gated_decoder());
+    check(strategy(data, 12, 1, split(2, {"*.q=out", "*.gate=out"})));
+    check(strategy(data, 12, 1, split(2, {"*.core=out", "1.up=out", "1.down=sample"})));
   }
   const Checked check(decoder());
   check(strategy(2, 12, 2, split(2, megatron)));

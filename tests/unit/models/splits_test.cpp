@@ -1,6 +1,8 @@
 // Annotations of operators: their form, what they come to, and what is refused.
 #include "models/splits.hpp"
 
+#include <map>
+
 #include "core/random.hpp"
 #include "models/graph.hpp"
 #include "models/spec_file.hpp"
@@ -8,6 +10,7 @@
 #include "tests/catch.hpp"
 
 using namespace models;
+using ops::Factor;
 using ops::kIn;
 using ops::kOut;
 using ops::kSample;
@@ -73,18 +76,91 @@ TEST_CASE("operators divide along the factors of their schemas, where sizes divi
 TEST_CASE("what nobody names follows the columns that it reads, or takes samples") {
   const Small m;
   CHECK(m.of({}) == "sample sample sample sample sample sample sample");
-  CHECK(m.of({"fc1=out"}) == "sample sample sample sample out out sample");
+  CHECK(m.of({"fc1=out"}) == "sample sample sample sample out out in");
+  CHECK(m.of({"fc1=out", "fc2=sample"}) == "sample sample sample sample out out sample");
+  CHECK(m.of({"act=out"}) == "sample sample sample sample out out in");
   CHECK(m.of({"fc1=out", "act=sample"}) == "sample sample sample sample out sample sample");
+  CHECK(m.of({"fc1=out", "*=auto"}) == m.of({"fc1=out"}));
   CHECK(m.of({"fc*=in"}) == "sample sample sample sample in sample in");
   CHECK(m.of({"f*1=out", "fc2=in"}) == "sample sample sample sample out out in");
   CHECK(m.of({"fc*=in", "fc1=out"}) == "sample sample sample sample out out in");
   CHECK(m.of({"fc1=out", "fc*=in"}) == "sample sample sample sample out out in");
 }
 
+// Of Hugging Face's Qwen3 (Llama's layers with norms of heads), two layers by its own names.
+static ModelSpec hugging_face_layers() {
+  std::string operators = R"({"name": "embed_tokens", "kind": "embedding", "inputs": ["text"],
+                              "features": 8})";
+  const auto add = [&](const std::string& name, const char* kind, const std::string& inputs,
+                       const std::string& rest = "") {
+    operators += ",\n{\"name\": \"" + name + "\", \"kind\": \"" + kind + "\", \"inputs\": [" +
+                 inputs + "]" + rest + "}";
+    return "\"" + name + "\"";
+  };
+  std::string x = "\"embed_tokens\"";
+  for (const std::string layer : {"layers.0.", "layers.1."}) {
+    const auto linear = [&](const char* name, const std::string& from, int features) {
+      return add(layer + name, "linear", from,
+                 ", \"bias\": false, \"features\": " + std::to_string(features));
+    };
+    const std::string in = add(layer + "input_layernorm", "rms_norm", x);
+    const std::string q = linear("self_attn.q_proj", in, 16);
+    const std::string k = linear("self_attn.k_proj", in, 8);
+    const std::string v = linear("self_attn.v_proj", in, 8);
+    const std::string core =
+        add(layer + "self_attn.core", "attention", q + ", " + k + ", " + v,
+            R"(, "heads": 4, "kv_heads": 2, "causal": true, "qk_norm": true, "rotary_base": 1e6)");
+    x = add(layer + "add", "add", x + ", " + linear("self_attn.o_proj", core, 8));
+    const std::string mid = add(layer + "post_attention_layernorm", "rms_norm", x);
+    const std::string gate = linear("mlp.gate_proj", mid, 12), up = linear("mlp.up_proj", mid, 12);
+    const std::string act = add(layer + "mlp.act", "swiglu", gate + ", " + up);
+    x = add(layer + "add2", "add", x + ", " + linear("mlp.down_proj", act, 8));
+  }
+  add("lm_head", "linear", add("norm", "rms_norm", x), R"(, "bias": false, "features": 16)");
+  const auto spec = parse_spec(
+      R"({"schema": "model/1", "name": "two", "family": "graph", "loss": "cross_entropy",
+          "vocabulary": 16, "inputs": [{"name": "text", "tokens": 6}], "operators": [)" +
+          operators + "]}",
+      "model.json");
+  if (!spec.ok()) FAIL(core::to_text(spec.problems()));
+  return *spec;
+}
+
+// base_model_tp_plan of configuration_qwen3.py and, for the matrices, of configuration_llama.py
+// (transformers 008e574): colwise is `out`, rowwise is `in`; what it does not name is whole.
+TEST_CASE("one annotation of each branch comes to Hugging Face's tensor parallel plan") {
+  const ModelSpec spec = hugging_face_layers();
+  const GraphAnalysis analysis = analyse(spec.graph);
+  const std::map<std::string, Factor> plan{
+      {"self_attn.q_proj", kOut}, {"self_attn.k_proj", kOut}, {"self_attn.v_proj", kOut},
+      {"self_attn.o_proj", kIn},  {"mlp.gate_proj", kOut},    {"mlp.up_proj", kOut},
+      {"mlp.down_proj", kIn},     {"self_attn.core", kOut},   {"mlp.act", kOut}};
+  const auto wanted = [&](const std::string& name) {
+    constexpr std::size_t kPrefix = std::string_view("layers.0.").size();
+    const auto at = name.starts_with("layers.") ? plan.find(name.substr(kPrefix)) : plan.end();
+    return at == plan.end() ? kSample : at->second;
+  };
+  const std::vector<std::vector<std::string>> seeds{{"*.q_proj=out", "*.gate_proj=out"},
+                                                    {"*.v_proj=out", "*.up_proj=out"},
+                                                    {"*.core=out", "*.act=out"}};
+  for (const std::vector<std::string>& annotations : seeds) {
+    const auto splits = complete_splits(spec.graph, analysis, annotations, 2);
+    REQUIRE(splits.ok());
+    for (std::size_t i = 0; i < splits->size(); ++i) {
+      INFO(spec.graph.operators[i].name);
+      CHECK((*splits)[i] == wanted(spec.graph.operators[i].name));
+    }
+    // Written by as few annotations as it takes: one of each branch and layer.
+    CHECK(split_texts(spec.graph, analysis, *splits, 2).size() == 4);
+  }
+  // Of grouped queries, heads of keys divide: 2 of them.
+  CHECK_FALSE(complete_splits(spec.graph, analysis, seeds.back(), 4).ok());
+}
+
 TEST_CASE("annotations that do not hold are refused by what they should be") {
   const Small m;
-  CHECK(m.of({"fc1"}) == "NAME=FACTOR, the factor one of sample, out, in");
-  CHECK(m.of({"fc1=column"}) == "NAME=FACTOR, the factor one of sample, out, in");
+  CHECK(m.of({"fc1"}) == "NAME=FACTOR, the factor one of sample, out, in, or *=auto");
+  CHECK(m.of({"fc1=column"}) == "NAME=FACTOR, the factor one of sample, out, in, or *=auto");
   CHECK(m.of({"fc3=out"}) ==
         "operators of the model: conv, grouped, relu, norm, fc1, act, fc2");
   CHECK(m.of({"flat=out"}) ==

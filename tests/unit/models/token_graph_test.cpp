@@ -117,11 +117,20 @@ TEST_CASE("mistakes of models of tokens are named") {
   p = after(R"({"name": "k", "kind": "linear", "inputs": ["y"], "features": 4},
                {"name": "o", "kind": "attention", "inputs": ["x", "k", "y"], "heads": 2})" +
             kTokenWords);
-  CHECK(p.expected == "queries, keys and values of one shape, 6 x 8 (the kernels have as many keys "
-                      "as queries)");
+  CHECK(p.expected == "keys and values of 6 x 8 (the kernels have as many keys as queries)");
   CHECK(p.found == "6 x 4");
   p = after(R"({"name": "o", "kind": "attention", "inputs": ["x"], "heads": 2})" + kTokenWords);
-  CHECK(p.expected == "a divisor of a third of 8 columns (queries, keys, values)");
+  CHECK(p.expected == "heads and twice kv_heads that together divide 8 columns (queries, keys, "
+                      "values)");
+  CHECK(p.found == "2 and 2");
+  p = after(R"({"name": "o", "kind": "attention", "inputs": ["x"], "heads": 3, "kv_heads": 2})" +
+            kTokenWords);
+  CHECK(p.expected == "a divisor of 3 heads");
+  p = after(R"({"name": "o", "kind": "attention", "inputs": ["x"], "heads": 4, "kv_heads": 2,
+                "rotary_base": 0.5})" + kTokenWords);
+  CHECK(p.expected == "a number above 1, at most 1000000000000");
+  p = after(R"({"name": "o", "kind": "swiglu", "inputs": ["x"]})" + kTokenWords);
+  CHECK(p.expected == "two inputs of a swiglu: the gate, and what it multiplies");
   p = after(R"({"name": "s", "kind": "add", "inputs": ["x", "y"]},
                {"name": "o", "kind": "linear", "inputs": ["s"], "features": 9})");
   CHECK(p.expected == "rows of 10 columns, one for each token of the vocabulary, under "

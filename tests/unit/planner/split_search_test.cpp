@@ -193,7 +193,7 @@ TEST_CASE("dense layers that are too large to keep are divided by columns, then 
          {"name": "down", "kind": "linear", "inputs": ["act"], "features": 8192, "bias": false})",
       "[64, 8192]", "squared_error");
   const auto found = split_choices(question_of(spec, 8, 8), 8, 8, {});
-  const std::vector<std::string> pair{"up=out", "down=in"};
+  const std::vector<std::string> pair{"up=out"};  // down reads columns: it is divided along `in`
   CHECK(std::ranges::any_of(found, [&](const SplitChoice& c) { return c.splits == pair; }));
 }
 
@@ -256,6 +256,27 @@ TEST_CASE("a layer of GPT whose replica fits no GPU is divided as Megatron divid
   for (const CommunicationEntry& e : plan.chosen->communication)
     if (e.what == "split") moves += e.count;
   CHECK(moves == 2 * 2 * 2 * s.grad_accum);
+}
+
+TEST_CASE("pinned annotations complete themselves, or with *=auto the search completes them") {
+  Request request;
+  request.model = *models::find_model("alexnet");
+  request.gpus = 4;
+  request.profile = hw_profiles::find_profile("h100-sxm-80g").value();
+  const auto plan_of = [&](const std::string& splits) {
+    return planner_test::pinned_plan(request, {"split=4", "splits=" + splits});
+  };
+  const Plan own = plan_of("fc6*=sample,fc8=out");
+  REQUIRE(own.chosen);
+  CHECK(own.chosen->strategy.splits == std::vector<std::string>{"fc6*=sample", "fc8=out"});
+  const Plan searched = plan_of("fc8=out,*=auto");
+  REQUIRE(searched.chosen);
+  const Strategy& s = searched.chosen->strategy;
+  INFO(to_text(s));
+  REQUIRE(s.splits.size() > 2);
+  CHECK((s.splits[0] == "fc8=out" && s.splits[1] == "*=auto"));
+  CHECK(divides(s.splits, "fc6"));
+  CHECK(searched.chosen->time.step < own.chosen->time.step);
 }
 
 TEST_CASE("annotations that are given stay, and the search completes them") {
