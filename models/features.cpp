@@ -49,4 +49,10 @@ bool has_llama_layers(const ModelSpec& spec, std::int64_t seq_len) {
          spec.variants.token_features == 0 && newest_feature(spec, seq_len).empty();
 }
 
+bool has_liger_loss(const ModelSpec& spec) {
+  using enum Family;
+  return spec.family == llama || spec.family == qwen2 || spec.family == qwen3 ||
+         spec.family == mixtral;
+}
+
 }  // namespace models

@@ -15,4 +15,8 @@ std::string_view newest_feature(const ModelSpec& spec, std::int64_t seq_len);
 // Whether all its layers are Llama 3's, whatever their sizes.
 bool has_llama_layers(const ModelSpec& spec, std::int64_t seq_len);
 
+// Whether Liger's kernels take the loss of models of its family in pieces, around transformers'
+// code (linkedin/Liger-Kernel, transformers/monkey_patch.py) [liger].
+bool has_liger_loss(const ModelSpec& spec);
+
 }  // namespace models

@@ -21,11 +21,12 @@ struct Fact {
   std::string_view name, value;
 };
 
-std::array<Fact, 3> facts_of(const Request& r) {
+std::array<Fact, 4> facts_of(const Request& r) {
   const std::int64_t tokens = r.job.seq_len > 0 ? r.job.seq_len : default_seq_len(r.model, r.job);
   const std::optional<Recipe> recipe = resolve_recipe(r.job.recipe, r.job.precision);
   const bool keeps_copy = recipe && recipe->has_master && r.job.lora_rank == 0;
   return {{{"model", models::has_llama_layers(r.model, tokens) ? "llama3" : "other"},
+           {"liger", models::has_liger_loss(r.model) ? "yes" : "no"},
            {"master_copy", keeps_copy ? "yes" : "no"},
            {"fp8_params", r.job.in_few_bits("params") ? "yes" : "no"}}};
 }

@@ -338,6 +338,18 @@ static void explain_entries(Explorer& explorer, Plan& plan) {
   plan.rejected_per_limit["memory"] += static_cast<std::int64_t>(entries.size());
 }
 
+// What a strategy could do that needs more memory of the host than there is.
+static std::string less_host_memory(const Question& q, const Strategy& s) {
+  if (!s.offloads("params")) return "spread the job over more nodes";
+  const auto& runs = q.profile.framework.runs;
+  const auto own = std::ranges::find(runs, "offload", &hw_profiles::Framework::Runs::key);
+  const bool may = own == runs.end() || own->values.find("optimizer") != std::string::npos;
+  return may ? "offload=optimizer needs less of it, and more nodes share it"
+             : fmt::format("{} keeps whole weights there; the optimizer's state alone, as in "
+                           "--framework deepspeed, needs less of it, and more nodes share it",
+                           q.job.framework);
+}
+
 void explain_rejections(Explorer& explorer, Plan& plan) {
   plan.rejected_per_limit = explorer.per_limit();
   explain_entries(explorer, plan);
@@ -376,8 +388,7 @@ void explain_rejections(Explorer& explorer, Plan& plan) {
       plan.rejected.push_back(
           {explorer.strategy(m->structure, m->micro_batch), m->limit, m->host.value(),
            q.profile.node.host_memory->value(),
-           s.offloads("params") ? "offload=optimizer needs less of it, and more nodes share it"
-                                : "spread the job over more nodes"});
+           less_host_memory(q, s)});
     } else {
       plan.rejected.push_back({with_micro_batch(s, m->micro_batch, q.job.global_batch), m->limit,
                                s.workers() + s.separate_servers(), q.gpus, m->fix});

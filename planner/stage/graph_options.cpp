@@ -83,6 +83,8 @@ models::GraphOptions GraphOptionsOf::operator()(const Strategy& strategy) const 
   options.expert_load = strategy.expert > 1 ? load_ : 1;
   options.expert_tensor = strategy.expert_tensor;
   options.kept = kept_[static_cast<std::size_t>(strategy.checkpoint)];
+  // A loss in pieces writes the gradient over the logits [liger].
+  if (strategy.loss_chunks > 1) options.kept.logits = 0;
   // What layers make again by themselves they do not keep in 8 bits either.
   if (strategy.context > 1) options.kept.attention_output = 0;  // parts of it travel
   if (options.kept.product_input > 0) options.kept.again = strategy.made_again();

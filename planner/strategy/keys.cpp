@@ -103,7 +103,7 @@ std::vector<StrategyKey> make_keys() {
       flag<&S::tp_overlap>("tp_overlap", stage),
       since_then(choice<&S::expert_dispatch>("expert_dispatch", stage, kExpertDispatchNames)),
       since_then(flag<&S::expert_overlap>("expert_overlap", stage)),
-      since_then(scalar<&S::loss_chunks>("loss_chunks", stage, KeyKind::count, 1, kMaxLossChunks)),
+      since_then(scalar<&S::loss_chunks>("loss_chunks", graph, KeyKind::count, 1, kMaxLossChunks)),
       {.name = "offload", .kind = KeyKind::words, .shapes = stage, .choices = kOffloads,
        .words = &S::offload},
       {.name = "mesh_order", .kind = KeyKind::words, .shapes = stage, .choices = kDegreeNames},

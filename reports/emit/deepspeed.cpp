@@ -32,8 +32,7 @@ void check_for_deepspeed(Question& q) {
   q.require_wide_products();
   q.require(q.job().mtp_layers == 0, fmt::format("mtp={}", q.job().mtp_layers), "mtp=0",
             "plan with --mtp 0");
-  q.require(s.loss_chunks == 1, fmt::format("loss_chunks={}", s.loss_chunks), "loss_chunks=1",
-            "plan with --pin loss_chunks=1");
+  q.require_liger();
 }
 
 core::Json zero(const planner::Strategy& s) {
@@ -76,6 +75,7 @@ std::vector<std::string> notes_for_deepspeed(const Question& q) {
     all.push_back(fmt::format("checkpoint={}: turn it on in the model's code "
                               "(gradient_checkpointing_enable() recomputes every layer)",
                               name(s.checkpoint)));
+  note_liger(q, all);
   if (has_own(q.job().optimizer))
     all.push_back("optimizer: DeepSpeed makes it, with a learning rate of 1e-4. Give your own rate "
                   "and schedule there, and no optimizer to deepspeed.initialize");

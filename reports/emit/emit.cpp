@@ -167,6 +167,20 @@ void Question::require_known_layers(std::string_view framework, const models::Mo
                       framework), "");
 }
 
+void Question::require_liger() {
+  require(s.loss_chunks == 1 || models::has_liger_loss(model()),
+          fmt::format("loss_chunks={} of family {}", s.loss_chunks, models::name(model().family)),
+          "a model whose loss Liger's kernels take in pieces: llama, qwen2, qwen3 or mixtral",
+          "plan with --pin loss_chunks=1");
+}
+
+void note_liger(const Question& q, std::vector<std::string>& notes) {
+  if (q.s.loss_chunks > 1)
+    notes.push_back(fmt::format("loss_chunks={}: by Liger's fused linear cross entropy (pip "
+                                "install liger-kernel), which takes smaller pieces",
+                                q.s.loss_chunks));
+}
+
 static core::Result<Launch> launch_for(Question& question, std::string_view framework) {
   if (framework == "slurm") return slurm(question);
   if (framework == "kubernetes") return kubernetes(question);

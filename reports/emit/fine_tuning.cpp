@@ -68,8 +68,7 @@ void check_fine_tuning(Question& q, std::string_view framework) {
             fmt::format("checkpoint={}", name(s.checkpoint)),
             "checkpoint=none, or every_k(1): the Trainer recomputes all layers, or none",
             "plan with --pin checkpoint='none|every_k(1)'");
-  q.require(s.loss_chunks == 1, fmt::format("loss_chunks={}", s.loss_chunks), "loss_chunks=1",
-            "plan with --pin loss_chunks=1");
+  q.require_liger();
   q.require(!shards(q) || s.shard_group == s.data_ranks() || s.sharding == Sharding::zero3,
             fmt::format("shard_group={}", s.shard_group), "all data ranks in one group", "");
   q.require(s.offload.empty() || shards(q), "offload without sharding",
@@ -122,6 +121,7 @@ std::vector<std::string> notes_of(const Question& q, std::string_view format) {
                               "0.05, whose passes the prediction counts", 2 * q.job().lora_rank));
   if (q.s.data > 1 && !shards(q) && !q.s.overlap)
     all.push_back("overlap=false: DDP sums gradients behind the backward pass all the same");
+  note_liger(q, all);
   note_deepspeed_groups(q, all);
   if (models::has_experts(q.model()))
     all.push_back("experts: the model's own code routes tokens, and runs experts one by one");
@@ -185,6 +185,9 @@ core::Result<Written> axolotl(Question& q) {
   yaml.set("optimizer", trainer_optimizer(job.optimizer));
   yaml.set("attn_implementation", job.attention == "flash2" ? "flash_attention_2" : "eager");
   yaml.set("gradient_checkpointing", q.s.checkpoint != Checkpoint::none);
+  yaml.set_if(q.s.loss_chunks > 1, "plugins",
+              core::Json::array({"axolotl.integrations.liger.LigerPlugin"}));
+  yaml.set_if(q.s.loss_chunks > 1, "liger_fused_linear_cross_entropy", true);
   if (has_adapters(q)) {
     yaml.set("adapter", job.quantization == "nf4" ? "qlora" : "lora");
     yaml.set("load_in_4bit", job.quantization == "nf4");
@@ -212,6 +215,10 @@ core::Result<Written> llama_factory(Question& q) {
             "adapters in f32", "plan with --recipe mixed");
   if (!q.problems.empty()) return q.problems;
   const planner::Job& job = q.job();
+  std::vector<std::string> notes = notes_of(q, "the template of your model (llama3, ...)");
+  if (q.s.loss_chunks > 1)
+    notes.emplace_back("enable_liger_kernel: norms, rotary embeddings and SwiGLU become Liger's, "
+                       "too, which take less time and memory than planned");
   Yaml yaml(q);
   yaml.set("model_name_or_path", kModel);
   yaml.set("stage", "sft");
@@ -224,6 +231,7 @@ core::Result<Written> llama_factory(Question& q) {
   yaml.set("optim", trainer_optimizer(job.optimizer));
   yaml.set("flash_attn", job.attention == "flash2" ? "fa2" : "disabled");
   yaml.set("disable_gradient_checkpointing", q.s.checkpoint == Checkpoint::none);
+  yaml.set_if(q.s.loss_chunks > 1, "enable_liger_kernel", true);
   yaml.set("finetuning_type", has_adapters(q) ? "lora" : "full");
   yaml.set_if(q.recipe.name == "pure_bf16", "pure_bf16", true);
   if (has_adapters(q)) {
@@ -238,7 +246,7 @@ core::Result<Written> llama_factory(Question& q) {
   }
   add_training(yaml, q);
   return Written{.text = std::move(yaml).text(),
-                 .notes = notes_of(q, "the template of your model (llama3, ...)"),
+                 .notes = std::move(notes),
                  .setup = {},
                  .program = R"(-m llamafactory.launcher "$config" "$@")",
                  .file_name = "llama_factory.yaml",

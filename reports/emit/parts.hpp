@@ -47,6 +47,8 @@ struct Question {
             fmt::format("precision {}", planner::precision_name(job().precision)),
             "16 bits or f32", "plan with --precision bf16");
   }
+  // For models of transformers, whose loss in pieces is Liger's.
+  void require_liger();
   // For frameworks whose loss scale in fp16 is always dynamic.
   void require_dynamic_loss_scale() {
     require(job().precision != core::DType::f16 || job().loss_scale == 0,
@@ -63,6 +65,8 @@ core::Code torchrun_command(const Question& question, const core::Code& program)
 core::Json deepspeed_section(const Question& question);
 // What it makes of a shard_group smaller than all data ranks.
 void note_deepspeed_groups(const Question& question, std::vector<std::string>& notes);
+// Who takes the loss in pieces, where the plan has any.
+void note_liger(const Question& question, std::vector<std::string>& notes);
 
 // A type as torch calls it. REQUIRES: f32, bf16 or f16.
 inline std::string_view torch_name(core::DType type) {

@@ -246,6 +246,12 @@ void read_hugging_face(Facts& f) {
                          "or checkpoint='every_k(1)' for gradient_checkpointing_enable()");
   if (any_flag(f, {"trainer:torch_compile"}, "not read"))
     s.leave("trainer:torch_compile", "the plan counts on no compiler");
+  constexpr std::int64_t kLigerPieces = 8;  // at least: what the profile of the Trainer says
+  if (any_flag(f, {"trainer:use_liger_kernel"}, "loss_chunks")) {
+    f.strategy.loss_chunks = kLigerPieces;
+    f.notes.emplace_back("use_liger_kernel: the loss is planned as Liger's, norms, rotary "
+                         "embeddings and SwiGLU as torch's, which take more time and memory");
+  }
   f.say("loss_chunks");
   if (f.model.empty() && f.problems.empty())
     f.problems.push_back({"the model", "its name or config.json", "none in these files",

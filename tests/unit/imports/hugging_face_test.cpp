@@ -42,6 +42,16 @@ static const File kOpen{"ds.json",
                         "\"train_batch_size\": \"auto\",\n"
                         "\"train_micro_batch_size_per_gpu\": \"auto\"}"};
 
+TEST_CASE("Liger's loss is one in pieces") {
+  const auto pinned = [](const std::string& more) {
+    const std::string all = "{\"per_device_train_batch_size\": 2, \"bf16\": true" + more + "}";
+    return pins(read_all({{"args.json", all}}, 8), "loss_chunks=8");
+  };
+  CHECK(pinned(", \"use_liger_kernel\": true"));
+  CHECK_FALSE(pinned(", \"use_liger_kernel\": false"));
+  CHECK_FALSE(pinned(""));
+}
+
 TEST_CASE("accelerate's FSDP and TrainingArguments make one setup") {
   const Setup setup = read_all({kFsdp, kArguments});
   CHECK(setup.formats == std::vector<std::string>{"accelerate", "trainer"});

@@ -151,6 +151,25 @@ TEST_CASE("Megatron's plans shard the optimizer alone, torch's wrappers divide n
   CHECK(asked_of("native").profile.framework.runs.empty());
 }
 
+TEST_CASE("around models of transformers a loss in pieces is Liger's, for those that it changes") {
+  Request r = asked_of("trainer", "qwen2.5-7b", "rtx4090");
+  r.gpus = 1;
+  r.job.lora_rank = 16;
+  r.job.lora_targets = {"q", "k", "v", "o"};
+  r.job.mode = Mode::finetune;
+  r.job.seq_len = 8192;
+  const Plan plan = pinned_plan(r, {"offload=none"});
+  REQUIRE(plan.chosen);
+  CHECK(plan.chosen->strategy.loss_chunks > 1);
+  CHECK_FALSE(pinned_plan(r, {"offload=none", "loss_chunks=1"}).chosen);
+  const Request gpt = *within_framework(asked_of("trainer", "gpt2-1.5b"));
+  Strategy s;
+  CHECK(gpt.constraints.is_within_limits(s));
+  s.loss_chunks = 8;
+  CHECK_FALSE(gpt.constraints.is_within_limits(s));
+  CHECK(within_framework(asked_of("trainer"))->constraints.is_within_limits(s));
+}
+
 TEST_CASE("what is pinned beyond a framework is predicted as if it ran it, and said") {
   const Plan plan = pinned_plan(asked_of("megatron"), {"sharding=zero3"});
   REQUIRE(plan.chosen);

@@ -116,3 +116,39 @@ TEST_CASE("products in 4 bits are asked for by Megatron's options, and of no oth
     CHECK(is_refused("llama3-8b", other, f4, "precision nvfp4", "--precision"));
   }
 }
+
+TEST_CASE("a loss in pieces is Liger's where transformers trains, and refused elsewhere") {
+  const auto in_pieces = [](Plan& plan, Strategy& s) {
+    plan.job.framework = "trainer";
+    plan.job.lora_rank = 16;
+    plan.job.lora_targets = {"q", "v"};
+    s.tensor = 1;
+    s.data = 8;
+    s.sharding = Sharding::none;
+    s.shard_group = 1;
+    s.loss_chunks = 8;
+  };
+  const auto text = [&](const char* model, const char* framework) {
+    const auto launch = emitted(model, framework, in_pieces);
+    if (!launch.ok()) FAIL(core::to_text(launch.problems()));
+    return launch->text.text();
+  };
+  const std::string axolotl = text("qwen2.5-7b", "axolotl");
+  CHECK(has(axolotl, "axolotl.integrations.liger.LigerPlugin"));
+  CHECK(has(axolotl, "liger_fused_linear_cross_entropy: true\n"));
+  CHECK(has(text("llama3-8b", "llama_factory"), "enable_liger_kernel: true\n"));
+  const auto of_script = emitted("llama3-8b", "deepspeed", [&](Plan& plan, Strategy& s) {
+    in_pieces(plan, s);
+    plan.job.lora_rank = 0;
+  });
+  REQUIRE(of_script.ok());
+  CHECK(std::ranges::any_of(of_script->notes, [](const std::string& note) {
+    return has(note, "loss_chunks=8: by Liger's");
+  }));
+  CHECK(is_refused("llama3-8b", "accelerate", [&](Plan& plan, Strategy& s) {
+    in_pieces(plan, s);
+    plan.job.lora_rank = 0;
+  }, "loss_chunks=8", "--pin loss_chunks=1"));
+  CHECK(is_refused("gpt2-1.5b", "axolotl", in_pieces, "loss_chunks=8 of family gpt2",
+                   "--pin loss_chunks=1"));
+}
