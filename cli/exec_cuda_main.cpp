@@ -3,7 +3,7 @@
 // hands all else back; it is built where a CUDA toolkit is found.
 
 #include "cli/cuda_runner.hpp"
-#include "exec/cuda/real/cuda_api.hpp"
+#include "exec/cuda/runtime/cuda_api.hpp"
 
 int main(int count, char** arguments) {
   return cli::run_planner_on_gpu(count, arguments, [](const cli::DeviceChoice& choice) {

@@ -52,7 +52,7 @@ std::optional<std::int64_t> ready(const Pass& pass, int place, const Places& pla
   return place == places.last() ? end_of(PassKind::forward, place) : end_of(back, place + 1);
 }
 
-std::vector<Pass> passes_of(const program::Schedule& schedule, std::int64_t steps) {
+std::vector<Pass> passes_of(const program::RankSchedule& schedule, std::int64_t steps) {
   std::vector<Pass> all;
   for (std::int64_t step = 0; step < steps; ++step)
     for (program::Passes passes(schedule, {step, steps}); !passes.done(); passes.advance())
@@ -142,7 +142,7 @@ std::vector<std::vector<PlayedPass>> played_passes(const Strategy& strategy,
   Places places{ranks, 1, planner::in_v(strategy.schedule)};
   bool split = false;
   for (int rank = 0; rank < ranks; ++rank) {
-    const program::Schedule s = planner::schedule_of(strategy, rank, micro_batches);
+    const program::RankSchedule s = planner::schedule_of(strategy, rank, micro_batches);
     orders.push_back(passes_of(s, steps));
     places.chunks = s.chunks;
     split = s.split;

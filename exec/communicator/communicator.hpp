@@ -83,7 +83,7 @@ class Communicator {
   virtual void exchange(const void* out, void* in, std::int64_t n, DType type, Traffic what) = 0;
   // Round a ring: out (n) goes to the next index, in (n) receives what the one before sent.
   // REQUIRES: out and in do not overlap.
-  virtual void pass_on(const void* out, void* in, std::int64_t n, DType type, Traffic what) = 0;
+  virtual void ring_shift(const void* out, void* in, std::int64_t n, DType type, Traffic what) = 0;
   // Point to point, matched by (sender, receiver, tag), in order within a tag. send() is buffered:
   // it returns without the receiver. `peer` is an index in the group.
   virtual void send(const void* buffer, std::int64_t n, DType type, int peer, std::int64_t tag,

@@ -241,11 +241,11 @@ void MessageCommunicator::exchange(const void* out, void* in, std::int64_t n, DT
 }
 
 // Nobody waits to send, so that all ranks may begin with it.
-void MessageCommunicator::pass_on(const void* out, void* in, std::int64_t n, DType type,
-                                  Traffic what) {
+void MessageCommunicator::ring_shift(const void* out, void* in, std::int64_t n, DType type,
+                                     Traffic what) {
   const auto collective = program::Collective::send;
   const auto algorithm = program::Algorithm::ring;
-  const Header header{CallKind::pass_on, algorithm, ReduceOp::sum, type, what, n, 0,
+  const Header header{CallKind::ring_shift, algorithm, ReduceOp::sum, type, what, n, 0,
                       collective_calls_++};
   const int k = size(), i = index();
   const std::size_t bytes = size_in_bytes(n, type);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array<std::string_view, 10> kKinds{
     "all_reduce", "reduce_scatter", "all_gather", "broadcast", "exchange",
-    "pass_on",    "barrier",        "send",       "push",      "reply"};
+    "ring_shift", "barrier",        "send",       "push",      "reply"};
 
 std::string details(const Header& h) {
   const std::string_view op = h.op == program::ReduceOp::sum ? "sum" : "max";

@@ -19,7 +19,8 @@
 namespace exec {
 
 enum class CallKind : std::uint8_t {
-  all_reduce, reduce_scatter, all_gather, broadcast, exchange, pass_on, barrier, send, push, reply
+  all_reduce, reduce_scatter, all_gather, broadcast, exchange, ring_shift, barrier, send, push,
+  reply
 };
 
 // Which call a message is part of. Framing: never counted as wire bytes.

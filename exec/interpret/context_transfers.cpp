@@ -14,7 +14,7 @@ using program::Transfer;
 void Interpreter::context_collective(const Action& a, Communicator& c, const Operand& from,
                                      const Operand& into) {
   switch (class_.transfers[a.op].collective) {
-    case program::Collective::send: return pass_on(a, c, from, into);
+    case program::Collective::send: return ring_shift(a, c, from, into);
     case program::Collective::exchange: return exchange_heads(a, c, from, into);
     default: return keys_collective(a, c, from, into);
   }
@@ -108,8 +108,8 @@ void Interpreter::share_keys(const Action& a, Communicator& c, const std::vector
 
 // A block of keys or of their gradients goes to the next rank of the ring. From qkv: the latter
 // columns of each row.
-void Interpreter::pass_on(const Action& a, Communicator& c, const Operand& from,
-                          const Operand& into) {
+void Interpreter::ring_shift(const Action& a, Communicator& c, const Operand& from,
+                             const Operand& into) {
   const Transfer& t = class_.transfers[a.op];
   const void* block = from.data;
   if (from.elements != into.elements) {
@@ -122,7 +122,7 @@ void Interpreter::pass_on(const Action& a, Communicator& c, const Operand& from,
     backend_->copy(a.stream, {packed, columns, width, pitch, width, rows});
     block = packed;
   }
-  c.pass_on(block, into.data, into.elements, into.type, t.what);
+  c.ring_shift(block, into.data, into.elements, into.type, t.what);
 }
 
 // Gradients of a block of keys into their columns of dqkv, the latter ones of each row.

@@ -35,7 +35,7 @@ using BackendFactory =
     std::function<std::unique_ptr<Backend>(const program::RankClass& rank_class, int rank)>;
 
 // What all ranks of a run share; must outlive them. A world whose calls do not wait needs a backend
-// that is not the host, and no servers that take turns. Without flush (Schedule) a run is of
+// that is not the host, and no servers that take turns. Without flush (RankSchedule) a run is of
 // the steps [first, steps): it fills the pipeline anew and drains it.
 struct RunContext {
   const program::Program& program;
@@ -175,8 +175,8 @@ class Interpreter {
                           const Operand& into);
   void keys_collective(const program::Action& action, Communicator& c, const Operand& qkv,
                        const Operand& keys);
-  void pass_on(const program::Action& action, Communicator& c, const Operand& from,
-               const Operand& into);
+  void ring_shift(const program::Action& action, Communicator& c, const Operand& from,
+                  const Operand& into);
   void add_keys(const program::Action& action, const Operand& block, const Operand& d_qkv);
   void share_keys(const program::Action& action, Communicator& c,
                   const std::vector<Operand>& args);

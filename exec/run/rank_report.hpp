@@ -27,8 +27,8 @@ struct RankReport {
 };
 
 // Fills losses, memory, communication and time. reports: by rank; steps: all that lie behind;
-// draining: program::Schedule::draining_steps(). A step that all ranks begin together lasts until
-// the last of them has done its part.
+// draining: program::RankSchedule::draining_steps(). A step that all ranks begin together lasts
+// until the last of them has done its part.
 void fill_measured(RunRecord& record, const std::vector<RankReport>& reports, int named_rank,
                    std::int64_t steps, bool together, std::int64_t draining);
 

@@ -246,7 +246,7 @@ class Run {
           graphs_text(why_no_graphs_, reports_.front().kept, options_.steps - resumed_);
     r.device_times = device_times(program_, logs_, candidate_.memory.rank);
     if (resumed_ > 0) r.environment["resumed_after_step"] = std::to_string(resumed_);
-    const program::Schedule& schedule = program_.classes.front().schedule;
+    const program::RankSchedule& schedule = program_.classes.front().schedule;
     fill_measured(r, reports_, candidate_.memory.rank, options_.steps,
                   program::steps_together(program_), schedule.draining_steps());
     return r;

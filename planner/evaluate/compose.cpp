@@ -34,7 +34,7 @@ static std::vector<PassSpan> spans_of(const Strategy& shape, std::span<const Pas
   constexpr std::int64_t kRounds = 3;
   const std::int64_t p = shape.pipeline, m = shape.grad_accum;
   const auto play = [&](std::int64_t micro_batches) {
-    std::vector<program::Schedule> ranks;
+    std::vector<program::RankSchedule> ranks;
     for (int r = 0; r < static_cast<int>(p); ++r)
       ranks.push_back(schedule_of(shape, r, micro_batches));
     return played_spans(ranks, chunks, links);

@@ -58,13 +58,13 @@ struct Player {
 
 class PassRecorder {
  public:
-  PassRecorder(std::span<const program::Schedule> ranks, RecordedPasses& recorded)
+  PassRecorder(std::span<const program::RankSchedule> ranks, RecordedPasses& recorded)
       : ranks_(ranks), recorded_(recorded), p_(static_cast<int>(ranks.size())),
         places_(p_ * ranks.front().chunks), m_(ranks.front().micro_batches),
         late_(ranks.back().order == program::Order::straight && ranks.back().warm_up == m_ &&
               m_ > 1) {
     recorded_.chunks_ = static_cast<std::size_t>(ranks.front().chunks);
-    for (const program::Schedule& s : ranks) {
+    for (const program::RankSchedule& s : ranks) {
       const Lane lane{program::Passes(s), program::Passes(s)};
       Player& player = players_.emplace_back(Player{program::Passes(s), {lane, lane}});
       for (Lane& of : player.lanes) {
@@ -230,7 +230,7 @@ class PassRecorder {
     return true;
   }
 
-  const std::span<const program::Schedule> ranks_;
+  const std::span<const program::RankSchedule> ranks_;
   RecordedPasses& recorded_;
   const int p_, places_;
   const std::int64_t m_;
@@ -240,7 +240,7 @@ class PassRecorder {
   std::set<int> began_;                // ranks
 };
 
-RecordedPasses::RecordedPasses(std::span<const program::Schedule> ranks) {
+RecordedPasses::RecordedPasses(std::span<const program::RankSchedule> ranks) {
   PassRecorder(ranks, *this).run();
 }
 
@@ -266,7 +266,7 @@ std::vector<PassSpan> RecordedPasses::spans(std::span<const PassTimes> chunks,
   return spans;
 }
 
-std::vector<PassSpan> played_spans(std::span<const program::Schedule> ranks,
+std::vector<PassSpan> played_spans(std::span<const program::RankSchedule> ranks,
                                    std::span<const PassTimes> chunks,
                                    std::span<const std::int64_t> links) {
   return RecordedPasses(ranks).spans(chunks, links);
@@ -278,7 +278,7 @@ void join_all(std::span<PassSpan> ranks) {
   for (PassSpan& span : ranks) span = {0, last};
 }
 
-Idle played_idle(const std::vector<program::Schedule>& ranks, const PassTimes& chunk,
+Idle played_idle(const std::vector<program::RankSchedule>& ranks, const PassTimes& chunk,
                  std::int64_t message) {
   const auto all = static_cast<std::size_t>(ranks.front().chunks) * ranks.size();
   const std::vector<PassTimes> chunks(all, chunk);

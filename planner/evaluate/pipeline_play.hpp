@@ -34,7 +34,7 @@ struct PassSpan {
 class RecordedPasses {
  public:
   // O(passes). REQUIRES: sound schedules of one pipeline, in the order of its ranks.
-  explicit RecordedPasses(std::span<const program::Schedule> ranks);
+  explicit RecordedPasses(std::span<const program::RankSchedule> ranks);
 
   // When each rank begins and ends. chunks: the times of the chunks of rank 0, then of rank 1, and
   // so on. links: how long a message from each rank to the next takes (from the last rank: to the
@@ -65,7 +65,7 @@ class RecordedPasses {
 };
 
 // The same of schedules that are played once.
-std::vector<PassSpan> played_spans(std::span<const program::Schedule> ranks,
+std::vector<PassSpan> played_spans(std::span<const program::RankSchedule> ranks,
                                    std::span<const PassTimes> chunks,
                                    std::span<const std::int64_t> links);
 
@@ -79,7 +79,7 @@ struct Idle {
 };
 
 // The same of equal ranks and chunks, and of equal links.
-Idle played_idle(const std::vector<program::Schedule>& ranks, const PassTimes& chunk,
+Idle played_idle(const std::vector<program::RankSchedule>& ranks, const PassTimes& chunk,
                  std::int64_t message = 0);
 
 }  // namespace planner

@@ -10,7 +10,7 @@ namespace {
 // Of equal ranks, as a period: for schedules without a formula.
 std::int64_t played(const Strategy& s, const PassTimes& t, std::int64_t micro_batches,
                     std::int64_t message) {
-  std::vector<program::Schedule> ranks;
+  std::vector<program::RankSchedule> ranks;
   for (int r = 0; r < static_cast<int>(s.pipeline); ++r)
     ranks.push_back(schedule_of(s, r, micro_batches));
   const std::int64_t v = s.virtual_stages;

@@ -97,7 +97,7 @@ void add_classes(program::Program& p, stage::Stage stage, const Strategy& all) {
     s.grad_accum = replicas.micro_batches;
     stage.strategy = &s;
     const auto schedule = stage.training() ? schedule_of(s, stage.index, s.grad_accum)
-                                           : program::Schedule{.micro_batches = s.grad_accum};
+                                           : program::RankSchedule{.micro_batches = s.grad_accum};
     const auto add = [&] {
       program::RankClass& k =
           p.classes.emplace_back(lowering::StageLowering(stage, schedule).run());

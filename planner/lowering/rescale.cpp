@@ -10,7 +10,7 @@ namespace planner {
 namespace {
 
 // Inference keeps no pass in flight.
-program::Schedule schedule_at(const program::RankClass& k, const Strategy& to) {
+program::RankSchedule schedule_at(const program::RankClass& k, const Strategy& to) {
   if (k.last_backward.empty()) return {.micro_batches = to.grad_accum};
   return schedule_of(to, k.stage, to.grad_accum);
 }
@@ -64,7 +64,7 @@ bool rescale(program::Program& program, const Strategy& to) {
   before.grad_accum = program.classes.front().schedule.micro_batches;
   if (receives_ahead(before) != receives_ahead(to)) return false;
   for (const program::RankClass& k : program.classes) {
-    const program::Schedule schedule = schedule_at(k, to);
+    const program::RankSchedule schedule = schedule_at(k, to);
     if (k.schedule.slots() == 1 && schedule.slots() > 1) return false;
   }
   const std::int64_t from = program.samples;

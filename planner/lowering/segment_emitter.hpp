@@ -158,7 +158,7 @@ class SegmentEmitter {
   void start_ring(View qkv, bool backward);
   void end_ring(bool backward);
   void pass_keys(int step, View qkv, bool backward);
-  void pass_on(View from, View into, std::vector<program::Wait> waits, program::EventRef signal);
+  void ring_shift(View from, View into, std::vector<program::Wait> waits, program::EventRef signal);
   View ring_keys(int step) const;
   program::EventRef ring_arrived(int step) const;
   void gather_keys(View qkv);

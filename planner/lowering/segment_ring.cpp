@@ -78,7 +78,7 @@ EventRef SegmentEmitter::ring_arrived(int step) const {
   return {.event = ring_.arrived, .instance = static_cast<std::uint16_t>((step - 1) % 2)};
 }
 
-void SegmentEmitter::pass_on(View from, View into, std::vector<Wait> waits, EventRef signal) {
+void SegmentEmitter::ring_shift(View from, View into, std::vector<Wait> waits, EventRef signal) {
   builder_.emit({.kind = ActionKind::collective, .stream = Stream::context, .args = {from, into},
                  .op = ring_.transfer, .waits = std::move(waits), .signal = &signal});
 }
@@ -90,8 +90,8 @@ void SegmentEmitter::pass_keys(int step, View qkv, bool backward) {
   std::vector<Wait> waits;
   if (step == 1) waits = {{single_event(ring_.may), false}};
   if (step > 2 && !backward) waits = {{single_event(ring_.used), false}};
-  pass_on(step == 1 ? ClassBuilder::whole(qkv) : ring_keys(step - 1), ring_keys(step),
-          std::move(waits), ring_arrived(step));
+  ring_shift(step == 1 ? ClassBuilder::whole(qkv) : ring_keys(step - 1), ring_keys(step),
+             std::move(waits), ring_arrived(step));
 }
 
 void SegmentEmitter::start_ring(View qkv, bool backward) {
@@ -166,7 +166,7 @@ void SegmentEmitter::ring_backward(const Op& op, View dy, View d_qkv) {
     if (s > 1)
       builder_.emit({.kind = ActionKind::accumulate, .args = {came, part},
                      .waits = {{returned, false}}, .signal = &added});
-    pass_on(part, came, {{s > 1 ? added : used, false}}, returned);
+    ring_shift(part, came, {{s > 1 ? added : used, false}}, returned);
   }
   builder_.emit(gradient(0, {}));
   builder_.emit({.kind = ActionKind::accumulate, .args = {came, d_qkv},

@@ -9,7 +9,7 @@
 
 namespace planner::lowering {
 
-StageLowering::StageLowering(const Stage& stage, program::Schedule schedule)
+StageLowering::StageLowering(const Stage& stage, program::RankSchedule schedule)
     : stage_(stage), layout_(lay_out(stage_)), builder_(class_) {
   PLANNER_CHECK(!stage.policy.weights_f8 ||
                     stage::can_gather_f8(stage.recipe, *stage.strategy),

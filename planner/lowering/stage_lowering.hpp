@@ -20,7 +20,7 @@ namespace planner::lowering {
 
 class StageLowering {
  public:
-  StageLowering(const Stage& stage, program::Schedule schedule);
+  StageLowering(const Stage& stage, program::RankSchedule schedule);
   program::RankClass run();
 
  private:

@@ -68,7 +68,8 @@ void StageLowering::declare(const stage::StateBuffer& of) {
     b.elements = {of.elements};
   else
     b.extent = static_cast<int>(b.elements.size());
-  if (const program::Schedule& s = class_.schedule; of.kind == StateKind::weights && s.delay > 0) {
+  if (const program::RankSchedule& s = class_.schedule;
+      of.kind == StateKind::weights && s.delay > 0) {
     b.slots = static_cast<int>(s.delay) + 1;
     b.share = s.micro_batches;
   }

@@ -53,8 +53,8 @@ void add_loss_chunks(const models::ModelSpec& spec, const Job& job, const Strate
 
 }  // namespace
 
-void add_saver_problems(const models::ModelSpec& spec, const Job& job, const Strategy& s,
-                        core::Problems& problems) {
+void add_memory_saving_problems(const models::ModelSpec& spec, const Job& job, const Strategy& s,
+                                core::Problems& problems) {
   if (!s.offload.empty()) add_offload(spec, job, s, problems);
   if (s.loss_chunks != 1) add_loss_chunks(spec, job, s, problems);
 }

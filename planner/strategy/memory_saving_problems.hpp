@@ -9,7 +9,7 @@
 namespace planner {
 
 // Appends a problem for each rule that does not hold. REQUIRES: degrees are at least 1.
-void add_saver_problems(const models::ModelSpec& spec, const Job& job, const Strategy& strategy,
-                        core::Problems& problems);
+void add_memory_saving_problems(const models::ModelSpec& spec, const Job& job,
+                                const Strategy& strategy, core::Problems& problems);
 
 }  // namespace planner

@@ -371,7 +371,7 @@ class Rules {
          "a degree that divides " + text(job_.seq_len) + " tokens", text(s_.context));
     add_context_problems(spec_, job_, s_, problems_);
     NEED(!s_.tp_overlap || s_.tensor > 1, "tp_overlap", "false with tensor=1", "true");
-    add_saver_problems(spec_, job_, s_, problems_);
+    add_memory_saving_problems(spec_, job_, s_, problems_);
     NEED(s_.bucket_bytes >= 1, "bucket_bytes", "at least 1 byte", text(s_.bucket_bytes));
     unsigned seen = 0;
     for (const Degree d : s_.mesh_order) seen |= 1U << static_cast<unsigned>(d);

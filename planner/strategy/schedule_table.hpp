@@ -54,9 +54,9 @@ struct ScheduleDef {
   std::array<std::string_view, 2> other_names{};  // what papers and frameworks call it
   std::string_view source{};           // the paper
   program::Order order = program::Order::straight;
-  bool pairs = false;                  // of a V: see program::Schedule
+  bool pairs = false;                  // of a V: see program::RankSchedule
   // Forward passes before the first backward pass; weight passes behind their input gradients, in
-  // micro-batches; updates that the weights of a pass are behind. See program::Schedule.
+  // micro-batches; updates that the weights of a pass are behind. See program::RankSchedule.
   OfPlace warm_up = nullptr, lag = nullptr, delay = nullptr;  // null: 0
   ChunksOfRank chunks = ChunksOfRank::one;
   MicroBatches micro_batches{};

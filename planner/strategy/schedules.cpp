@@ -31,11 +31,11 @@ std::int64_t place_of_chunk(Schedule schedule, std::int64_t rank, std::int64_t r
   return runs_upwards(schedule, chunk) ? 2 * ranks - 1 - rank : chunk * ranks + rank;
 }
 
-program::Schedule schedule_of(const Strategy& s, int stage, std::int64_t micro_batches) {
+program::RankSchedule schedule_of(const Strategy& s, int stage, std::int64_t micro_batches) {
   const ScheduleDef& def = schedule_def(s.schedule);
   const PipelinePlace place{stage, s.pipeline, s.virtual_stages, micro_batches};
   const auto slots = [&](OfPlace of) { return of == nullptr ? 0 : of(place); };
-  program::Schedule schedule;
+  program::RankSchedule schedule;
   schedule.micro_batches = micro_batches;
   schedule.ranks = static_cast<int>(s.pipeline);
   schedule.rank = stage;

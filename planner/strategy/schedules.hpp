@@ -34,6 +34,6 @@ bool receives_ahead(const Strategy& strategy);
 bool releases_late(const Strategy& strategy);
 
 // Passes of a training stage over its micro-batches.
-program::Schedule schedule_of(const Strategy& strategy, int stage, std::int64_t micro_batches);
+program::RankSchedule schedule_of(const Strategy& strategy, int stage, std::int64_t micro_batches);
 
 }  // namespace planner

@@ -261,7 +261,7 @@ Range Timetable::of(const program::Pass& pass) const {
 }
 
 void OperationCursor::next_range() {
-  const program::Schedule& schedule = timetable_->rank_class().schedule;
+  const program::RankSchedule& schedule = timetable_->rank_class().schedule;
   if (phase_ == Phase::finish || (phase_ == Phase::end && step_ + 1 < steps_)) {
     phase_ = Phase::join;
     return;
@@ -281,7 +281,7 @@ void OperationCursor::next_range() {
 void OperationCursor::join() {
   PLANNER_CHECK(at_join());
   if (++step_ == steps_) return;
-  const program::Schedule& schedule = timetable_->rank_class().schedule;
+  const program::RankSchedule& schedule = timetable_->rank_class().schedule;
   passes_ = program::Passes(schedule, {step_, steps_});
   phase_ = Phase::begin;
   enter(timetable_->begin(), schedule.first_of(step_));

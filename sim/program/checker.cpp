@@ -18,7 +18,7 @@ static const char* routine_name(const program::Pass& pass, bool last) {
 
 // Without flush: a run that fills, is steady and drains.
 static std::vector<Run> runs_of_run(const RankClass& k) {
-  const Schedule& s = k.schedule;
+  const RankSchedule& s = k.schedule;
   const std::int64_t steps = s.whole_run();
   std::vector<Run> all;
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -38,7 +38,7 @@ static std::vector<Run> runs_of_run(const RankClass& k) {
 std::vector<Run> runs_of(const RankClass& whole, std::int64_t micro_batches) {
   if (!whole.schedule.flushes) return runs_of_run(whole);
   const std::int64_t m = std::min(whole.schedule.micro_batches, micro_batches);
-  Schedule cut = whole.schedule;
+  RankSchedule cut = whole.schedule;
   cut.micro_batches = m;
   std::vector<Run> all{{"begin", &whole.begin, 0}};
   for (Passes passes(cut); !passes.done(); passes.advance()) {
@@ -56,7 +56,7 @@ std::vector<Run> runs_of(const RankClass& whole, std::int64_t micro_batches) {
 std::int64_t micro_batches_to_walk(const Program& p) {
   std::int64_t ahead = 1, slots = 1, micro_batches = 1, group = 1;
   for (const RankClass& k : p.classes) {
-    const Schedule& s = k.schedule;
+    const RankSchedule& s = k.schedule;
     const std::int64_t m = s.micro_batches;
     micro_batches = std::max(micro_batches, m);
     if (s.slots() < m) ahead = std::max(ahead, s.slots());
@@ -104,7 +104,7 @@ void Problems::add(Rule rule, const std::string& who, const RankClass& k, const 
 
 core::Problems check(const Program& p) {
   const std::int64_t m = checker::micro_batches_to_walk(p);
-  const Schedule& schedule = p.classes.front().schedule;
+  const RankSchedule& schedule = p.classes.front().schedule;
   if (!schedule.flushes && m < schedule.micro_batches) return check(checker::cut_steps(p, m));
   checker::Problems problems;
   std::vector<bool> seen(p.classes.size(), false);
@@ -123,7 +123,7 @@ core::Problems check(const Program& p) {
 
 core::Problems check_launches(const Program& p) {
   const std::int64_t m = checker::micro_batches_to_walk(p);
-  const Schedule& schedule = p.classes.front().schedule;
+  const RankSchedule& schedule = p.classes.front().schedule;
   if (!schedule.flushes && m < schedule.micro_batches)
     return check_launches(checker::cut_steps(p, m));
   checker::Problems problems;

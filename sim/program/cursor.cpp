@@ -13,7 +13,7 @@ void Cursor::next_routine() {
     routine_ = &class_->finish;
   } else if (passes_.done()) {
     ended_ = true;
-    const Schedule& s = class_->schedule;
+    const RankSchedule& s = class_->schedule;
     micro_batch_ = s.first_of(which_.step) + s.micro_batches - 1;
     routine_ = &class_->end;
   } else {

@@ -98,7 +98,7 @@ RoutineFootprints<F> routine_footprints(const RankClass& rank_class);
 // The order F(0)..F(n-1) (B(i) F(n+i)) for i < m-n  B(m-n)..B(m-2) L(m-1) of whole backward passes,
 // n = in_flight(): a constant number of joins.
 template <class F>
-F over_straight(const RoutineFootprints<F>& routines, const Schedule& s) {
+F over_straight(const RoutineFootprints<F>& routines, const RankSchedule& s) {
   const auto& r = routines.chunks[0];
   const std::int64_t m = s.micro_batches, n = s.in_flight(), pairs = m - n;
   const auto at = [](F f, std::int64_t micro_batch) {
@@ -122,12 +122,12 @@ F over_straight(const RoutineFootprints<F>& routines, const Schedule& s) {
 // The same for interleaved passes, run by run of passes that differ by their micro-batch alone.
 // O(chunks), a few nanoseconds each.
 LiveFootprint over_interleaved(const RoutineFootprints<LiveFootprint>& routines,
-                               const Schedule& s);
+                               const RankSchedule& s);
 
 // The passes of one step. O(1) with one chunk, else O(chunks): runs of rounds that take the same
 // chunks, and periods of these, are repeated.
 template <class F>
-F over_passes(const RoutineFootprints<F>& r, const Schedule& s, StepOf which) {
+F over_passes(const RoutineFootprints<F>& r, const RankSchedule& s, StepOf which) {
   F all{};
   Passes passes(s, which);
   const auto take = [&](F& onto) {
@@ -171,7 +171,7 @@ F over_passes(const RoutineFootprints<F>& r, const Schedule& s, StepOf which) {
 
 // Without flush: a run that fills, is steady and drains, so that a longer one holds no more.
 template <class F>
-F over_run(const RoutineFootprints<F>& r, const Schedule& s) {
+F over_run(const RoutineFootprints<F>& r, const RankSchedule& s) {
   F all{};
   const auto add = [&](F f, std::int64_t micro_batch) {
     move_micro_batch(f, micro_batch);
@@ -189,7 +189,7 @@ F over_run(const RoutineFootprints<F>& r, const Schedule& s) {
 
 // Of a step; where pipelines do not flush, of a run.
 template <class F>
-F over_schedule(const RoutineFootprints<F>& r, const Schedule& s) {
+F over_schedule(const RoutineFootprints<F>& r, const RankSchedule& s) {
   if (!s.flushes) return over_run(r, s);
   if (s.order == Order::straight && !s.split) return over_straight(r, s);
   if constexpr (std::is_same_v<F, LiveFootprint>)

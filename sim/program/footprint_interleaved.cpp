@@ -12,7 +12,7 @@ namespace {
 // Which chunk the next pass of one kind takes, and how many of the same are ahead.
 class Pointer {
  public:
-  Pointer(const Schedule& s, bool descends)
+  Pointer(const RankSchedule& s, bool descends)
       : ranks_(s.ranks), chunks_(s.chunks), descends_(descends), left_(s.ranks),
         last_group_(s.micro_batches / s.ranks - 1) {}
 
@@ -56,7 +56,7 @@ class Levels {
 
 }  // namespace
 
-LiveFootprint over_interleaved(const RoutineFootprints<LiveFootprint>& r, const Schedule& s) {
+LiveFootprint over_interleaved(const RoutineFootprints<LiveFootprint>& r, const RankSchedule& s) {
   PLANNER_CHECK(s.micro_batches % s.ranks == 0 && !s.split);
   const std::int64_t all = s.micro_batches * s.chunks, period = std::int64_t{s.ranks} * s.chunks;
   const std::int64_t ahead = std::min(s.warm_up, all);

@@ -20,9 +20,10 @@
 // both ends of the model: tied embeddings and head add to one gradient in the order of its passes);
 // over ranks by reduction_order() of each collective; see Accumulation.
 //
-// Pipelines without flush (Schedule::flushes). Steps are not alike: the first one of a run begins
-// with the passes that fill the pipeline, the last one leaves out forward passes that no step has,
-// and after it `finish` gives back what is still held. Micro-batches are numbered through the run.
+// Pipelines without flush (RankSchedule::flushes). Steps are not alike: the first one of a run
+// begins with the passes that fill the pipeline, the last one leaves out forward passes that no
+// step has, and after it `finish` gives back what is still held. Micro-batches are numbered
+// through the run.
 // The weights have several versions, one for each of the latest steps (Buffer::share): the update
 // of a step writes the version that its own micro-batches read, which nobody reads any more.
 // Immutable after lowering; thread-safe to read.
@@ -285,7 +286,7 @@ struct RankClass : PassRoutines {     // of chunk 0
   std::vector<PassRoutines> later_chunks;
   Routine end;                         // optimizer and what follows
   Routine finish;                      // without flush: after the last step of a run
-  Schedule schedule;
+  RankSchedule schedule;
 
   std::vector<Span> spans;
   // Trained flat space: parameters of each local layer; where experts differ from rank to rank,

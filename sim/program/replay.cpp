@@ -242,7 +242,7 @@ class ScheduleReplay {
 // run has shows in addresses alone, and in them after a few no more.
 template <class Addresses>
 std::int64_t replay_run(Addresses& addresses, const RankClass& k, const ReplayOptions& options) {
-  const Schedule& s = k.schedule;
+  const RankSchedule& s = k.schedule;
   constexpr std::int64_t kShown = 16;
   const std::int64_t steps = options.steps > 0 ? options.steps : s.whole_run() + kShown;
   std::int64_t walked = 0, left_out = 0;  // rounds; steps

@@ -6,7 +6,7 @@
 
 namespace program {
 
-std::int64_t Schedule::in_flight() const {
+std::int64_t RankSchedule::in_flight() const {
   const std::int64_t m = micro_batches;
   if (!flushes) return warm_up + 1;
   if (order != Order::v_shape) return std::min(warm_up + 1, m * chunks);
@@ -15,7 +15,7 @@ std::int64_t Schedule::in_flight() const {
   return std::min<std::int64_t>(2 * ranks + (pairs ? 1 : 0), 2 * m);
 }
 
-std::int64_t Schedule::slots() const {
+std::int64_t RankSchedule::slots() const {
   const std::int64_t m = micro_batches;
   if (!flushes) return warm_up + 1;
   if (order == Order::straight) return std::min(warm_up + 1 + (split ? lag : 0), m);
@@ -24,12 +24,12 @@ std::int64_t Schedule::slots() const {
   return std::min<std::int64_t>(2 * ranks, m);
 }
 
-Passes::Passes(const Schedule& s, StepOf which)
+Passes::Passes(const RankSchedule& s, StepOf which)
     : order_(s.order), micro_batches_(s.micro_batches),
       period_rounds_(s.order == Order::interleaved ? std::int64_t{s.ranks} * s.chunks : 1),
       last_backward_(s.micro_batches - 1), chunks_(s.chunks), ranks_(s.ranks) {
   if (!s.flushes)
-    plan_endless(s, which);
+    plan_without_flush(s, which);
   else if (s.order == Order::v_shape)
     s.pairs ? plan_pairs(s) : plan_v(s);
   else
@@ -45,7 +45,7 @@ void Passes::add(std::int64_t rounds, std::initializer_list<Phase::Step> steps) 
   for (const Phase::Step& step : steps) phase.steps[static_cast<std::size_t>(phase.count++)] = step;
 }
 
-void Passes::plan_line(const Schedule& s) {
+void Passes::plan_line(const RankSchedule& s) {
   const Phase::Step f{PassKind::forward};
   const std::int64_t all = s.micro_batches * s.chunks;
   const std::int64_t ahead = std::min(s.warm_up, all), pairs = all - ahead;
@@ -65,7 +65,7 @@ void Passes::plan_line(const Schedule& s) {
 }
 
 // One step of a run; a run of one step is that of 1f1b. Forward passes beyond the run are left out.
-void Passes::plan_endless(const Schedule& s, StepOf which) {
+void Passes::plan_without_flush(const RankSchedule& s, StepOf which) {
   PLANNER_CHECK(which.step >= 0 && which.step < which.steps, "a step outside of its run");
   const Phase::Step f{PassKind::forward}, b{PassKind::backward};
   const std::int64_t first = s.first_of(which.step);
@@ -81,7 +81,7 @@ void Passes::plan_endless(const Schedule& s, StepOf which) {
 
 // Chunk 1 of rank r follows chunk 0 of rank p-1 back up the V. Fewer micro-batches than 2p - 1 are
 // the same with passes left out.
-void Passes::plan_v(const Schedule& s) {
+void Passes::plan_v(const RankSchedule& s) {
   const std::int64_t p = s.ranks, r = s.rank, n = std::max(s.micro_batches, 2 * p - 1);
   const Phase::Step f0{PassKind::forward, 0}, f1{PassKind::forward, 1};
   const Phase::Step b0{PassKind::input_gradient, 0}, b1{PassKind::input_gradient, 1};
@@ -100,7 +100,7 @@ void Passes::plan_v(const Schedule& s) {
 // passes with their weight gradients between; pairs; the last backward passes, of which the second
 // half leaves its weight gradients to the end, where they are taken in the order in which they were
 // left. A rank has at least 2p micro-batches: fewer are the same with passes left out.
-void Passes::plan_pairs(const Schedule& s) {
+void Passes::plan_pairs(const RankSchedule& s) {
   const std::int64_t p = s.ranks, r = s.rank, n = std::max(s.micro_batches, 2 * p);
   const Phase::Step f0{PassKind::forward, 0}, f1{PassKind::forward, 1};
   const Phase::Step b0{PassKind::input_gradient, 0}, b1{PassKind::input_gradient, 1};

@@ -1,5 +1,5 @@
 #pragma once
-// Schedule: in which order a rank takes the passes of its micro-batches, as a few numbers.
+// RankSchedule: in which order a rank takes the passes of its micro-batches, as a few numbers.
 //
 // A schedule is a short list of phases, each a short round of passes taken several times:
 //   none, naive, gpipe, 1f1b   F^w (F B)^(m-w) B^w, warm-up w = 0, 0, m, p-r-1
@@ -45,7 +45,7 @@ struct StepOf {
   std::int64_t step = 0, steps = 1;
 };
 
-struct Schedule {
+struct RankSchedule {
   std::int64_t micro_batches = 1;
   std::int64_t warm_up = 0;            // forward passes before the first backward pass
   Order order = Order::straight;
@@ -88,7 +88,7 @@ struct Phase {
 
 class Passes {
  public:
-  explicit Passes(const Schedule& schedule, StepOf which = {});
+  explicit Passes(const RankSchedule& schedule, StepOf which = {});
 
   bool done() const { return phase_ == kPhases; }
   // REQUIRES: !done() (of all below).
@@ -116,10 +116,10 @@ class Passes {
   static constexpr std::size_t kPhases = 15;
   using Counter = std::array<std::int64_t, 2>;  // of each chunk, or the first of all chunks
 
-  void plan_line(const Schedule& s);
-  void plan_endless(const Schedule& s, StepOf which);
-  void plan_v(const Schedule& s);
-  void plan_pairs(const Schedule& s);
+  void plan_line(const RankSchedule& s);
+  void plan_without_flush(const RankSchedule& s, StepOf which);
+  void plan_v(const RankSchedule& s);
+  void plan_pairs(const RankSchedule& s);
   void add(std::int64_t rounds, std::initializer_list<Phase::Step> steps);
   std::int64_t& counter(const Phase::Step& step) {
     return counters_[static_cast<std::size_t>(step.kind)]

@@ -14,7 +14,7 @@
 #include "core/random.hpp"
 #include "exec/cuda/backend/attention_choice.hpp"
 #include "exec/cuda/kernels/kernels.hpp"
-#include "exec/cuda/real/cuda_api.hpp"
+#include "exec/cuda/runtime/cuda_api.hpp"
 #include "exec/host/convert.hpp"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <memory_resource>
 
-#include "exec/cuda/real/cuda_api.hpp"
+#include "exec/cuda/runtime/cuda_api.hpp"
 #include "tests/unit/cuda/support.hpp"
 
 namespace {

@@ -99,7 +99,7 @@ TEST_CASE("an all-to-all, a ring pass and a broadcast over NCCL move what they s
     void* const passed = rank.numbers({0});
     void* const told = rank.numbers({r});
     c->exchange(out, in, 3, DType::i32, Traffic::expert);
-    c->pass_on(out, passed, 1, DType::i32, Traffic::context);
+    c->ring_shift(out, passed, 1, DType::i32, Traffic::context);
     c->broadcast(told, 1, DType::i32, 2, Traffic::loss);
     rank.drain();
     const auto* found = static_cast<std::int32_t*>(in);

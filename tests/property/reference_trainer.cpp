@@ -84,7 +84,7 @@ class Trainer {
   const std::uint64_t seed_;
   const planner::Recipe recipe_;
   const std::int64_t ranks_;
-  const program::Schedule passes_;     // of the rank with the embeddings
+  const program::RankSchedule passes_;     // of the rank with the embeddings
   exec::host::LossScaleState loss_scale_{.scale = planner::loss_scale_of(job_).initial};
   std::vector<Stage> stages_;
   std::map<std::string, Typed> frozen_;

@@ -81,7 +81,7 @@ Matmul::Matmul(cublasLtHandle_t handle, const Shape& shape, Kind kind, Layout la
   PROBE_TRY(cublasLtMatmulPreferenceSetAttribute(
       preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes,
       sizeof kWorkspaceBytes));
-  // As the executor asks (exec/cuda/real/products.cpp): parts of a divided k are added in fp32.
+  // As the executor asks (exec/cuda/runtime/products.cpp): parts of a divided k are added in fp32.
   const std::uint32_t schemes =
       CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   PROBE_TRY(cublasLtMatmulPreferenceSetAttribute(

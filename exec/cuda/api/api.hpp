@@ -1,6 +1,6 @@
 #pragma once
 // Api: every call that the CUDA backend makes to a driver, a runtime or a library, and nothing
-// else. One implementation calls CUDA (exec/cuda/real); the other is its twin on the host
+// else. One implementation calls CUDA (exec/cuda/runtime); the other is its twin on the host
 // (exec/cuda/twin), which executes the same kernels in an order that a GPU might choose and fails
 // when a test wants it to. Handles are opaque. Work given to a stream returns before it is done;
 // a call throws DeviceFailure for what went wrong in it, or before it. One object is one GPU.

@@ -268,12 +268,12 @@ void NcclCommunicator::exchange(const void* out, void* in, std::int64_t n, DType
          });
 }
 
-void NcclCommunicator::pass_on(const void* out, void* in, std::int64_t n, DType type,
-                               Traffic what) {
+void NcclCommunicator::ring_shift(const void* out, void* in, std::int64_t n, DType type,
+                                  Traffic what) {
   const int k = size(), i = index_;
   const std::size_t bytes = size_in_bytes(n, type);
   auto* const from = static_cast<std::byte*>(const_cast<void*>(out));
-  doing_ = name_of("pass_on", n, type, what);
+  doing_ = name_of("ring_shift", n, type, what);
   record(key_of(what, Collective::send, Algorithm::ring), 1, core::bytes_of(n, type), [&] {
     if (k == 1) return memory_.copy(static_cast<std::byte*>(in), from, bytes);
     move({{(i + 1) % k, from, bytes}},

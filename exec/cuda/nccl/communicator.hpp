@@ -46,7 +46,7 @@ class NcclCommunicator final : public Communicator {
                   Traffic what) override;
   void broadcast(void* buffer, std::int64_t n, DType type, int root, Traffic what) override;
   void exchange(const void* out, void* in, std::int64_t n, DType type, Traffic what) override;
-  void pass_on(const void* out, void* in, std::int64_t n, DType type, Traffic what) override;
+  void ring_shift(const void* out, void* in, std::int64_t n, DType type, Traffic what) override;
   // REQUIRES: a group of two, whose first sends and whose second receives.
   void send(const void* buffer, std::int64_t n, DType type, int peer, std::int64_t tag,
             Traffic what) override;

@@ -1,4 +1,4 @@
-#include "exec/cuda/real/check.hpp"
+#include "exec/cuda/runtime/check.hpp"
 
 namespace exec::cuda {
 namespace {

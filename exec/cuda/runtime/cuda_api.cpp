@@ -1,4 +1,4 @@
-#include "exec/cuda/real/cuda_api.hpp"
+#include "exec/cuda/runtime/cuda_api.hpp"
 
 #include <cuda_runtime_api.h>
 #include <nvtx3/nvToolsExt.h>
@@ -11,10 +11,10 @@
 #include <thread>
 
 #include "core/parse_units.hpp"
-#include "exec/cuda/real/check.hpp"
-#include "exec/cuda/real/cudnn_attention.hpp"
-#include "exec/cuda/real/cupti_activity.hpp"
-#include "exec/cuda/real/products.hpp"
+#include "exec/cuda/runtime/check.hpp"
+#include "exec/cuda/runtime/cudnn_attention.hpp"
+#include "exec/cuda/runtime/cupti_activity.hpp"
+#include "exec/cuda/runtime/products.hpp"
 #include "exec/cuda/nvml/nvml.hpp"
 
 namespace exec::cuda {

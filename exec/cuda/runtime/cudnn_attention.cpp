@@ -1,5 +1,5 @@
 // The one translation unit that includes cuDNN's frontend: it compiles for more than a minute.
-#include "exec/cuda/real/cudnn_attention.hpp"
+#include "exec/cuda/runtime/cudnn_attention.hpp"
 
 #define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
 #define CUDNN_FRONTEND_SKIP_JSON_LIB

@@ -1,4 +1,4 @@
-#include "exec/cuda/real/cupti_activity.hpp"
+#include "exec/cuda/runtime/cupti_activity.hpp"
 
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "core/clock.hpp"
-#include "exec/cuda/real/cupti.hpp"
+#include "exec/cuda/runtime/cupti.hpp"
 
 namespace exec::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // Built where cuDNN's headers or its frontend's were not found.
-#include "exec/cuda/real/cudnn_attention.hpp"
+#include "exec/cuda/runtime/cudnn_attention.hpp"
 
 namespace exec::cuda {
 

@@ -1,5 +1,5 @@
 // Built where CUPTI's headers were not found.
-#include "exec/cuda/real/cupti_activity.hpp"
+#include "exec/cuda/runtime/cupti_activity.hpp"
 
 namespace exec::cuda {
 

@@ -1,4 +1,4 @@
-#include "exec/cuda/real/products.hpp"
+#include "exec/cuda/runtime/products.hpp"
 
 #include <array>
 #include <string>
@@ -6,7 +6,7 @@
 
 #include "core/check.hpp"
 #include "exec/cuda/api/stored_matrix.hpp"
-#include "exec/cuda/real/check.hpp"
+#include "exec/cuda/runtime/check.hpp"
 
 namespace exec::cuda {
 namespace {

@@ -99,7 +99,7 @@ const RecordedPasses& Evaluator::recorded_passes() {
   const ScheduleShape shape{s.schedule, s.pipeline, s.virtual_stages, s.grad_accum};
   auto found = recorded_.find(shape);
   if (found == recorded_.end()) {
-    std::vector<program::Schedule> ranks;
+    std::vector<program::RankSchedule> ranks;
     for (int r = 0; r < static_cast<int>(s.pipeline); ++r)
       ranks.push_back(schedule_of(s, r, s.grad_accum));
     found = recorded_.emplace(shape, ranks).first;

@@ -89,11 +89,11 @@ class StageForm {
   // Written to `live`, whose storage is used again.
   void live(const Forms& forms, std::int64_t micro_batches, Live& live, Shared& shared) const;
   // The live peak of a step over the persistent bytes, exact.
-  std::int64_t peak(const Live& live, const program::Schedule& schedule) const;
+  std::int64_t peak(const Live& live, const program::RankSchedule& schedule) const;
   // Interleaved passes: of chunks with equally many layers small differences count at their
   // greatest. `live` is where it is written to otherwise.
-  std::int64_t interleaved_peak(const Forms& forms, const program::Schedule& schedule, Live& live,
-                                Shared& shared) const;
+  std::int64_t interleaved_peak(const Forms& forms, const program::RankSchedule& schedule,
+                                Live& live, Shared& shared) const;
   // Kinds of messages that the rank receives: activations, gradients.
   std::int64_t neighbours() const {
     return 2 - (first_ && chunks_.size() == 1) - (last_ && chunks_.size() == 1);

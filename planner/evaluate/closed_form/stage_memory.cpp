@@ -89,7 +89,7 @@ void StageForm::live(const Forms& forms, std::int64_t micro_batches, Live& r,
   }
 }
 
-std::int64_t StageForm::peak(const Live& live, const program::Schedule& schedule) const {
+std::int64_t StageForm::peak(const Live& live, const program::RankSchedule& schedule) const {
   return program::over_schedule(live, schedule).peak;
 }
 
@@ -97,7 +97,7 @@ std::int64_t StageForm::peak(const Live& live, const program::Schedule& schedule
 // all chunks sent; the round adds one pass more. A pass of the model's last chunk, which keeps its
 // output, is followed by its backward pass at once. The last micro-batch's backward passes come
 // when c p + 1 passes are kept: those of chunk c and the ones before it in the model.
-std::int64_t StageForm::interleaved_peak(const Forms& forms, const program::Schedule& s,
+std::int64_t StageForm::interleaved_peak(const Forms& forms, const program::RankSchedule& s,
                                          Live& live, Shared& shared) const {
   if (!equal_) {
     this->live(forms, s.micro_batches, live, shared);

@@ -231,7 +231,7 @@ TEST_CASE("what passes round a ring comes from the index before and moves its vo
         std::vector<Raw> in(out.size(), Raw(size_of(n, type), std::byte{0xee}));
         std::vector<TrafficTotals> moved(out.size());
         run_group(k, [&](Communicator& c) {
-          c.pass_on(out[c.index()].data(), in[c.index()].data(), n, type, Traffic::context);
+          c.ring_shift(out[c.index()].data(), in[c.index()].data(), n, type, Traffic::context);
           moved[c.index()] = only_entry(c);
         });
         for (std::size_t i = 0; i < out.size(); ++i) {

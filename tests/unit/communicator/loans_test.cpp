@@ -80,7 +80,7 @@ TEST_CASE("buffers of chunks, broadcasts and exchanges are their callers' again 
     require_all(v, 0, kElements, static_cast<float>(root + round));
 
     std::ranges::fill(v, static_cast<float>(c.index() + round));
-    c.pass_on(v.data(), full.data(), kElements, DType::f32, Traffic::context);
+    c.ring_shift(v.data(), full.data(), kElements, DType::f32, Traffic::context);
     std::ranges::fill(v, static_cast<float>(c.index() + round));
     const int before = (c.index() + ranks - 1) % ranks;
     require_all(full, 0, kElements, static_cast<float>(before + round));

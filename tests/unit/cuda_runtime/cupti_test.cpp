@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "tests/catch.hpp"
-#include "tests/unit/cuda_real/fake_cupti.hpp"
+#include "tests/unit/cuda_runtime/fake_cupti.hpp"
 
 using exec::cuda::ActivityLibrary;
 using exec::cuda::DeviceRecord;

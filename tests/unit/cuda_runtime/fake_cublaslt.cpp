@@ -1,4 +1,4 @@
-#include "tests/unit/cuda_real/fake_cublaslt.hpp"
+#include "tests/unit/cuda_runtime/fake_cublaslt.hpp"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>

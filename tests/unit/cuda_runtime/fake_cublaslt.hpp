@@ -1,7 +1,8 @@
 #pragma once
-// What exec/cuda/real/products.cpp calls, played on the host as cublasLt.h states it: column-major
-// matrices, leading dimensions, transposes, epilogues. An algorithm holds for what its heuristic
-// was asked with: a matrix or a bias that lies worse is refused, where the library would fault.
+// What exec/cuda/runtime/products.cpp calls, played on the host as cublasLt.h states it:
+// column-major matrices, leading dimensions, transposes, epilogues. An algorithm holds for what its
+// heuristic was asked with: a matrix or a bias that lies worse is refused, where the library would
+// fault.
 
 #include <vector>
 

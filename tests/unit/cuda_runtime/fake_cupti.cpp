@@ -1,4 +1,4 @@
-#include "tests/unit/cuda_real/fake_cupti.hpp"
+#include "tests/unit/cuda_runtime/fake_cupti.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -4,7 +4,7 @@
 // number; records come back in buffers that were asked for. Records are those of the newest header
 // that this is compiled with, longer than what is read of them.
 
-#include "exec/cuda/real/cupti.hpp"
+#include "exec/cuda/runtime/cupti.hpp"
 
 namespace fake_cupti {
 

@@ -1,5 +1,5 @@
 // What products.cpp asks of cuBLASLt, computed as cuBLASLt would, beside exec/host.
-#include "exec/cuda/real/products.hpp"
+#include "exec/cuda/runtime/products.hpp"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 
 #include "core/file.hpp"
 #include "exec/cuda/api/failure.hpp"
-#include "tests/unit/cuda_real/fake_cublaslt.hpp"
+#include "tests/unit/cuda_runtime/fake_cublaslt.hpp"
 #include "tests/unit/kernels/support.hpp"
 
 using namespace kernel_tests;

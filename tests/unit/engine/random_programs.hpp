@@ -30,7 +30,7 @@ class Dice {
 // One stage. Its shape is drawn from a seed of its own, so that equal seeds make equal classes.
 class RandomRank : public program_test::Builder {
  public:
-  RandomRank(std::uint64_t seed, int stage, int stages, const program::Schedule& schedule)
+  RandomRank(std::uint64_t seed, int stage, int stages, const program::RankSchedule& schedule)
       : Builder("stage " + std::to_string(stage), stage), dice_(seed) {
     k.schedule = schedule;
     const std::int64_t bytes = 1 + dice_.below(4000);
@@ -146,7 +146,7 @@ inline program::Program random_program(std::uint64_t seed) {
   const std::int64_t m = 1 + dice.below(6);
   const bool gpipe = dice.one_in(2);
   for (int s = 0; s < stages; ++s) {
-    program::Schedule schedule;
+    program::RankSchedule schedule;
     schedule.micro_batches = m;
     schedule.warm_up = gpipe ? m : std::min<std::int64_t>(m, stages - s - 1);
     schedule.ranks = stages;

@@ -9,7 +9,7 @@ using namespace planner;
 namespace {
 
 Idle played(const Strategy& s, const PassTimes& chunk) {
-  std::vector<program::Schedule> ranks;
+  std::vector<program::RankSchedule> ranks;
   for (int r = 0; r < static_cast<int>(s.pipeline); ++r)
     ranks.push_back(schedule_of(s, r, s.grad_accum));
   return played_idle(ranks, chunk);
@@ -133,7 +133,7 @@ TEST_CASE("passes recorded once play with any times") {
                                   Schedule::zb_h1, Schedule::zb_v, Schedule::dualpipe_v}) {
     const std::int64_t v = schedule == Schedule::interleaved || in_v(schedule) ? 2 : 1;
     const Strategy s = shape(schedule, 4, v, 8);
-    std::vector<program::Schedule> ranks;
+    std::vector<program::RankSchedule> ranks;
     for (int r = 0; r < 4; ++r) ranks.push_back(schedule_of(s, r, 8));
     const RecordedPasses recorded(ranks);
     for (std::int64_t seed = 1; seed < 20; ++seed) {

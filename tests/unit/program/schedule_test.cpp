@@ -11,32 +11,32 @@ using namespace program;
 
 namespace {
 
-Schedule interleaved(int p, int r, int v, std::int64_t m) {
+RankSchedule interleaved(int p, int r, int v, std::int64_t m) {
   const std::int64_t warm_up = std::min<std::int64_t>(2 * (p - r - 1) + (v - 1) * p, m * v);
   return {.micro_batches = m, .warm_up = warm_up, .order = Order::interleaved, .chunks = v,
           .ranks = p, .rank = r};
 }
-Schedule split(int p, int r, std::int64_t m, int times) {
+RankSchedule split(int p, int r, std::int64_t m, int times) {
   return {.micro_batches = m, .warm_up = std::min<std::int64_t>(times * (p - r - 1), m),
           .split = true, .lag = times * r, .ranks = p, .rank = r};
 }
-Schedule v_shape(int p, int r, std::int64_t m) {
+RankSchedule v_shape(int p, int r, std::int64_t m) {
   return {.micro_batches = m, .order = Order::v_shape, .split = true, .chunks = 2, .ranks = p,
           .rank = r};
 }
 
-Schedule pairs(int p, int r, std::int64_t m) {
-  Schedule s = v_shape(p, r, m);
+RankSchedule pairs(int p, int r, std::int64_t m) {
+  RankSchedule s = v_shape(p, r, m);
   s.pairs = true;
   return s;
 }
 
-Schedule without_flush(int p, int r, std::int64_t m) {
+RankSchedule without_flush(int p, int r, std::int64_t m) {
   return {.micro_batches = m, .warm_up = p - r - 1, .ranks = p, .rank = r, .flushes = false};
 }
 
 // "F0 F1 B0 W0", of chunk 1 "F0'".
-std::string text(const Schedule& s, StepOf which = {}) {
+std::string text(const RankSchedule& s, StepOf which = {}) {
   std::string all;
   for (Passes passes(s, which); !passes.done(); passes.advance()) {
     const Pass pass = passes.pass();
@@ -52,7 +52,7 @@ struct Held {
   std::int64_t in_flight = 0, slots = 0;
 };
 // Walks all passes: each once, in ascending order, after the pass that it needs.
-Held walk(const Schedule& s) {
+Held walk(const RankSchedule& s) {
   std::map<std::pair<PassKind, int>, std::int64_t> next;
   Held held;
   std::int64_t now = 0, count = 0;
@@ -104,7 +104,7 @@ TEST_CASE("dualpipe_v takes DeepSeek's eight steps, by hand") {
 }
 
 TEST_CASE("without flush a run fills, repeats and drains") {
-  const Schedule first = without_flush(3, 0, 3), last = without_flush(3, 2, 3);
+  const RankSchedule first = without_flush(3, 0, 3), last = without_flush(3, 2, 3);
   CHECK(text(first, {0, 4}) == "F0 F1 F2 B0 F3 B1 F4 B2");
   CHECK(text(first, {1, 4}) == "F5 B3 F6 B4 F7 B5");
   CHECK(text(first, {3, 4}) == "F11 B9 B10 B11");
@@ -123,7 +123,7 @@ TEST_CASE("without flush periods of a step can be left out") {
   for (const int p : {2, 3, 5})
     for (int r = 0; r < p; ++r)
       for (std::int64_t step = 0; step < 3; ++step) {
-        const Schedule s = without_flush(p, r, 12);
+        const RankSchedule s = without_flush(p, r, 12);
         std::int64_t left_out = 0, count = 0;
         for (Passes passes(s, {step, 3}); !passes.done();) {
           if (const std::int64_t n = passes.ordinary_periods(); n > 0) {
@@ -145,8 +145,8 @@ TEST_CASE("passes in flight are those of the published table") {
   // interleaved, p = 4, v = 2, rank 0: 2 x 3 + 4 + 1 = 11 chunks of 8, 5.5 stages' worth.
   CHECK(interleaved(4, 0, 2, 16).in_flight() == 11);
   CHECK(interleaved(4, 3, 2, 16).in_flight() == 5);
-  CHECK(Schedule{.micro_batches = 16, .warm_up = 3}.in_flight() == 4);  // 1f1b, rank 0: p - r
-  CHECK(Schedule{.micro_batches = 16, .warm_up = 16}.in_flight() == 16);
+  CHECK(RankSchedule{.micro_batches = 16, .warm_up = 3}.in_flight() == 4);  // 1f1b, rank 0: p - r
+  CHECK(RankSchedule{.micro_batches = 16, .warm_up = 16}.in_flight() == 16);
   CHECK(split(4, 0, 16, 1).in_flight() == 4);
   CHECK(split(4, 3, 16, 1).slots() == 4);   // as many as 1f1b's rank 0 on every rank
   CHECK(split(4, 0, 16, 2).in_flight() == 7);  // 2p - 1
@@ -160,7 +160,7 @@ TEST_CASE("every order takes each pass once, and holds what it says") {
       for (std::int64_t m = 1; m <= 14; ++m) {
         CAPTURE(p, r, m);
         for (int times : {1, 2}) {
-          const Schedule s = split(p, r, m, times);
+          const RankSchedule s = split(p, r, m, times);
           const Held held = walk(s);
           CHECK(held.in_flight == s.in_flight());
           CHECK(held.slots == s.slots());
@@ -172,7 +172,7 @@ TEST_CASE("every order takes each pass once, and holds what it says") {
         if (m >= 2 * p) CHECK(paired.in_flight == pairs(p, r, m).in_flight());
         if (m % p != 0) continue;
         for (int v : {2, 3}) {
-          const Schedule s = interleaved(p, r, v, m);
+          const RankSchedule s = interleaved(p, r, v, m);
           const Held many = walk(s);
           CHECK(many.in_flight == s.in_flight());
           CHECK(many.slots <= s.slots());
@@ -183,8 +183,9 @@ TEST_CASE("every order takes each pass once, and holds what it says") {
 TEST_CASE("rounds that are said to be alike differ by their micro-batch alone") {
   for (int p = 2; p <= 4; ++p)
     for (int r = 0; r < p; ++r)
-      for (const Schedule& s : {interleaved(p, r, 3, 4 * p), interleaved(p, r, 2, p),
-                                split(p, r, 9, 2), Schedule{.micro_batches = 9, .warm_up = r}}) {
+      for (const RankSchedule& s :
+           {interleaved(p, r, 3, 4 * p), interleaved(p, r, 2, p), split(p, r, 9, 2),
+            RankSchedule{.micro_batches = 9, .warm_up = r}}) {
         CAPTURE(p, r);
         Passes passes(s);
         std::int64_t longest = 0;
@@ -225,7 +226,7 @@ TEST_CASE("memory over a schedule equals that of its passes joined one by one") 
   };
   for (int p = 2; p <= 5; ++p)
     for (int r = 0; r < p; ++r)
-      for (const Schedule& s :
+      for (const RankSchedule& s :
            {interleaved(p, r, 2, p), interleaved(p, r, 3, 2 * p), interleaved(p, r, 4, 9 * p),
             split(p, r, 12, 1), split(p, r, 12, 2), v_shape(p, r, 12), pairs(p, r, 12)}) {
         RoutineFootprints<LiveFootprint> f;
@@ -253,9 +254,9 @@ TEST_CASE("memory over a schedule equals that of its passes joined one by one") 
 }
 
 TEST_CASE("leaving periods out comes to the same passes") {
-  for (const Schedule& s : {interleaved(3, 1, 2, 30), split(3, 1, 30, 2), v_shape(3, 1, 30),
+  for (const RankSchedule& s : {interleaved(3, 1, 2, 30), split(3, 1, 30, 2), v_shape(3, 1, 30),
                             pairs(3, 1, 30), pairs(6, 2, 30),
-                            Schedule{.micro_batches = 30, .warm_up = 2}}) {
+                            RankSchedule{.micro_batches = 30, .warm_up = 2}}) {
     Passes a(s), b(s);
     while (!a.done()) {
       const std::int64_t periods = a.ordinary_periods();
