@@ -108,10 +108,9 @@ std::optional<std::int64_t> whole_number(const std::optional<std::string>& text,
   if (!text) return std::nullopt;
   const core::Result<std::int64_t> value = core::parse_count(*text, option);
   if (value.ok() && *value >= low) return *value;
-  if (!value.ok()) problems.push_back(value.problems().front());
-  else
-    problems.push_back({std::string(option), fmt::format("an integer >= {}", low),
-                        fmt::format("\"{}\"", *text), ""});
+  problems.push_back({std::string(option), fmt::format("an integer >= {}", low),
+                      fmt::format("\"{}\"", *text),
+                      value.ok() ? "" : "write it as 4096, 500B or 1.5T"});
   return std::nullopt;
 }
 

@@ -73,8 +73,9 @@ bool follows(OperatorSpec::Kind kind);
 // along which the operator does not divide.
 core::Result<Splits> complete_splits(const GraphSpec& spec, const GraphAnalysis& analysis,
                                      std::span<const std::string> annotations, std::int64_t ways);
-// Says nothing of any operator: what the other annotations leave open is searched for
-// (planner/search/split_search.hpp) where a strategy is, and completed as above elsewhere.
+// An annotation that names no operator. With it, a search for a strategy chooses how operators are
+// divided that no other annotation names (planner/search/split_search.hpp). A strategy that has it
+// is completed as above.
 inline constexpr std::string_view kSearchedSplits = "*=auto";
 // What is wrong with the form of one annotation; empty: nothing.
 std::string annotation_problem(std::string_view annotation);

@@ -96,8 +96,8 @@ class Finalists {
     add(picked, fit);
   }
 
-  // Where every layer of the one that would be chosen gathers its weights: adds the fastest that it
-  // must gain more over (shards_less).
+  // If the one that would be chosen gathers weights in every layer (zero3), adds the fastest entry
+  // that is like it but shards less. The choice between them is order_by_preference's.
   void add_less_sharded(std::vector<Candidate>& fit) {
     if (request_.objective == Objective::memory || request_.simpler_within <= 0) return;
     if (const Entry* e = less_sharded(fit)) add({e}, fit);

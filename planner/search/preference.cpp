@@ -169,8 +169,9 @@ static bool better_known(const Candidate& a, const Candidate& b) {
   return width(a) < kTold * width(b);
 }
 
-// Of candidates like the chosen one that shard less, and gain less than it must, the simplest of
-// those that are about as fast as the fastest; else the chosen one.
+// Candidates that differ from the chosen one in less sharding, and over which it gains less than it
+// must: of those that are about as fast as the fastest of them, the simplest. Without any, the
+// chosen one.
 static auto least_sharded(std::vector<Candidate>& all, std::vector<Candidate>::iterator chosen,
                           const Job& job, const Request& request) {
   const Rank own = rank_of(job, *chosen, request);

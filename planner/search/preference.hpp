@@ -78,7 +78,7 @@ std::optional<Margin> margin_over(const Job& job, const Strategy& strategy, cons
 // states: parallel dimensions beside data, offload, context ranks of short samples, virtual stages,
 // uneven stages, schedule, recomputation, sharding, settings off their defaults.
 using Complexity = std::array<int, 9>;
-inline constexpr std::size_t kOfSharding = 7;  // its place there
+inline constexpr std::size_t kOfSharding = 7;  // place of the sharding in Complexity
 Complexity complexity(const Strategy& strategy, std::int64_t seq_len);
 
 // What weights that every layer gathers (zero3) must gain, as a share of the step, over a strategy
