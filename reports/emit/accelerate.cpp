@@ -38,8 +38,7 @@ void check_for_accelerate(Question& q) {
             fmt::format("checkpoint={}", name(s.checkpoint)),
             "checkpoint=none, or every_k(1): all layers are recomputed, or none",
             "plan with --pin checkpoint='none|every_k(1)'");
-  q.require(s.loss_chunks == 1, fmt::format("loss_chunks={}", s.loss_chunks), "loss_chunks=1",
-            "plan with --pin loss_chunks=1");
+  q.require_liger();
   q.require(s.offload.empty() || uses_fsdp(q), "offload without sharding",
             "offload with zero2 or zero3", "plan with --pin sharding=zero3");
   q.require_wide_products();
@@ -99,6 +98,7 @@ std::vector<std::string> notes_for_accelerate(const Question& q) {
   if (!q.s.overlap && q.s.data > 1)
     all.emplace_back("overlap=false: gradients are summed behind the backward pass all the same");
   if (uses_fsdp(q)) all.emplace_back("bucket_bytes: FSDP2 gathers and scatters layer by layer");
+  note_liger(q, all);
   if (q.plan.nodes > 1)
     all.emplace_back("on each node: accelerate launch --config_file FILE --machine_rank N "
                      "--main_process_ip FIRST_NODE --main_process_port 29500 train.py");

@@ -168,6 +168,9 @@ TEST_CASE("around models of transformers a loss in pieces is Liger's, for those 
   s.loss_chunks = 8;
   CHECK_FALSE(gpt.constraints.is_within_limits(s));
   CHECK(within_framework(asked_of("trainer"))->constraints.is_within_limits(s));
+  // torchtitan's releases take the loss of Llama's layers whole; accelerate runs other models.
+  CHECK_FALSE(within_framework(asked_of("fsdp2"))->constraints.is_within_limits(s));
+  CHECK(within_framework(asked_of("fsdp2", "qwen2.5-7b"))->constraints.is_within_limits(s));
 }
 
 TEST_CASE("what is pinned beyond a framework is predicted as if it ran it, and said") {

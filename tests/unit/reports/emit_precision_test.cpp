@@ -137,18 +137,23 @@ TEST_CASE("a loss in pieces is Liger's where transformers trains, and refused el
   CHECK(has(axolotl, "axolotl.integrations.liger.LigerPlugin"));
   CHECK(has(axolotl, "liger_fused_linear_cross_entropy: true\n"));
   CHECK(has(text("llama3-8b", "llama_factory"), "enable_liger_kernel: true\n"));
-  const auto of_script = emitted("llama3-8b", "deepspeed", [&](Plan& plan, Strategy& s) {
-    in_pieces(plan, s);
-    plan.job.lora_rank = 0;
-  });
-  REQUIRE(of_script.ok());
-  CHECK(std::ranges::any_of(of_script->notes, [](const std::string& note) {
-    return has(note, "loss_chunks=8: by Liger's");
-  }));
-  CHECK(is_refused("llama3-8b", "accelerate", [&](Plan& plan, Strategy& s) {
-    in_pieces(plan, s);
-    plan.job.lora_rank = 0;
-  }, "loss_chunks=8", "--pin loss_chunks=1"));
+  const auto whole = [&](const char* recipe) {
+    return [&in_pieces, recipe](Plan& plan, Strategy& s) {
+      in_pieces(plan, s);
+      plan.job.lora_rank = 0;
+      plan.job.recipe = recipe;
+    };
+  };
+  for (const auto& [framework, recipe] :
+       {std::pair{"deepspeed", "mixed"}, {"accelerate", "fsdp2"}}) {
+    const auto of_script = emitted("qwen2.5-7b", framework, whole(recipe));
+    if (!of_script.ok()) FAIL(core::to_text(of_script.problems()));
+    CHECK(std::ranges::any_of(of_script->notes, [](const std::string& note) {
+      return has(note, "loss_chunks=8: by Liger's");
+    }));
+  }
+  CHECK(is_refused("llama3-8b", "torchtitan", whole("fsdp2"), "loss_chunks=8",
+                   "--pin loss_chunks=1"));
   CHECK(is_refused("gpt2-1.5b", "axolotl", in_pieces, "loss_chunks=8 of family gpt2",
                    "--pin loss_chunks=1"));
 }
