@@ -102,7 +102,7 @@ bool ExploreWorker::share(Strategy& s) {
     s.shares.clear();
     return false;
   }
-  found_.shares[{index_, s.micro_batch}] = s.shares;
+  found_.shares.add(index_, s.micro_batch, s.shares);
   return true;
 }
 

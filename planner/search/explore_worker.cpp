@@ -61,8 +61,8 @@ void Found::join(Found&& other) {
     const bool of_memory = m.limit.empty() || m.host.value() > 0;  // these are all kept
     return !of_memory && ++told[m.limit] > kTold;
   });
-  divisions.merge(other.divisions);
-  shares.merge(other.shares);
+  divisions.join(std::move(other.divisions));
+  shares.join(std::move(other.shares));
   counts.enumerated += other.counts.enumerated;
   counts.infeasible += other.counts.infeasible;
   counts.evaluated += other.counts.evaluated;
@@ -139,7 +139,7 @@ ExploreWorker::Verdict ExploreWorker::prepare(Strategy& s, Prepared& prepared) {
   const models::ModelGraph& built = *prepared.graph;
   prepared.divides = is_open(s) && divider_.varies(built);
   divide_and_resolve(s, built);
-  if (prepared.divides) found_.divisions[{index_, s.micro_batch}] = s.stages, program_.reset();
+  if (prepared.divides) found_.divisions.add(index_, s.micro_batch, s.stages), program_.reset();
   // A value that `auto` came to may be forbidden too.
   if (const std::string_view key = constraints_->forbids(s); !key.empty()) {
     reject(s, {forbidden_value(key, s)});

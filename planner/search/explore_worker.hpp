@@ -15,6 +15,7 @@
 #include "planner/evaluate/closed_form/evaluator.hpp"
 #include "planner/evaluate/evaluate.hpp"
 #include "planner/plan/plan.hpp"
+#include "planner/search/numbers_of.hpp"
 #include "planner/search/preference.hpp"
 #include "planner/search/space.hpp"
 #include "planner/search/stage_divider.hpp"
@@ -64,9 +65,9 @@ struct Found {
   std::vector<std::vector<OutOfMemory>> missed;  // by machine
   std::vector<Miss> misses;            // on the first machine
   // stages=auto by structure and micro-batch, where it depends on the latter.
-  std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<std::int64_t>> divisions;
+  NumbersOf divisions;
   // Strategy::shares of structures that leave them open.
-  std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<std::int64_t>> shares;
+  NumbersOf shares;
   SearchCounts counts;
   std::map<std::string, std::int64_t> per_limit;
 };

@@ -41,11 +41,10 @@ Strategy Explorer::resolved(Strategy s) {
 Strategy Explorer::strategy(std::uint32_t structure, std::int64_t micro_batch) const {
   const Question& q = questions_.front();
   Strategy s = with_micro_batch(structures_[structure].strategy, micro_batch, q.job.global_batch);
-  const auto division = found_.divisions.find({structure, micro_batch});
-  if (division != found_.divisions.end()) s.stages = division->second;
-  const auto share = found_.shares.find({structure, micro_batch});
-  if (share != found_.shares.end()) {
-    s.shares = share->second;
+  if (const auto division = found_.divisions.at(structure, micro_batch))
+    s.stages.assign(division->begin(), division->end());
+  if (const auto shares = found_.shares.at(structure, micro_batch)) {
+    s.shares.assign(shares->begin(), shares->end());
     s.grad_accum = std::ranges::max(s.shares);
   }
   return resolve(q.model, q.job, s);
