@@ -37,11 +37,21 @@ static std::vector<std::optional<CountedGpu>> parts_of(std::string_view typed) {
   return parts;
 }
 
+// Whether a name is a list, as --gpu takes it, in which another kind is counted: "H100,8xA100".
+static bool counts_behind_comma(std::string_view gpu) {
+  for (std::size_t comma = gpu.find(','); comma != std::string_view::npos;
+       comma = gpu.find(',', comma + 1))
+    if (counted_gpu(gpu.substr(std::min(gpu.find_first_not_of(' ', comma + 1), gpu.size()))))
+      return true;
+  return false;
+}
+
 core::Status split_counted_gpu(PlanOptions& options) {
   if (!options.gpus) return core::Done{};
   const std::string typed = *options.gpus;
   const auto parts = parts_of(typed);
   if (parts.size() == 1 && !parts.front()) return core::Done{};
+  options.gpus.reset();                // nobody else says what is wrong with it
   if (parts.size() > kMostKinds)
     return core::Problem{"--gpus", fmt::format("at most {} kinds of GPUs", kMostKinds),
                          fmt::format("{}", parts.size()), "leave some out"};
@@ -49,8 +59,8 @@ core::Status split_counted_gpu(PlanOptions& options) {
   std::string names;
   core::Problems problems;
   for (const std::optional<CountedGpu>& part : parts) {
-    if (!part)
-      return core::Problem{"--gpus", "kinds of GPUs with how many of each",
+    if (!part || counts_behind_comma(part->gpu))
+      return core::Problem{"--gpus", "kinds of GPUs with how many of each, with + between them",
                            fmt::format("\"{}\"", typed), "write --gpus 8xH100+8xA100"};
     const std::int64_t count = whole_number(part->count, "--gpus", 1, problems).value_or(0);
     if (!problems.empty()) return problems;

@@ -30,6 +30,7 @@ grep -q 'on 8 x h100-sxm-80g + 8 x a100-sxm-80g, 2 nodes' out.txt ||
   complain '--gpus 8xH100+8xA100: another machine'
 answers 2 'machines of one size' "$planner" --model gpt2 --gpus 8xH100+4xA100
 answers 2 'kinds of GPUs with how many' "$planner" --model gpt2 --gpus 8xH100+A100
+answers 2 'with . between them' "$planner" --model gpt2 --gpus 8xH100,8xA100
 answers 2 'at most 4 kinds' "$planner" --model gpt2 --gpus 8xH100+8xA100+8xV100+8xH200+8xB200
 answers 2 'tensor \(tp\).*did you mean tensor' "$planner" --model gpt2 --gpus 8 --pin tensr=2
 # Sizes in k, as sweep takes them.
