@@ -1,9 +1,8 @@
 #include "cli/bench_divisions.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
+#include "cli/bench_rounds.hpp"
 #include "cli/bench_steps.hpp"
 #include "core/check.hpp"
 #include "core/parse_units.hpp"
@@ -17,7 +16,6 @@ namespace {
 constexpr const char* kDividedModels[] = {"alexnet", "inception-v3"};
 constexpr const char* kDividedGpu = "h100-sxm-80g";
 constexpr std::int64_t kDividing = 8;  // ranks
-constexpr int kDividingRounds = 5;     // the median round is reported
 
 core::Result<DivisionFigure> time_division(const char* name) {
   const auto model = models::find_model(name);
@@ -31,17 +29,16 @@ core::Result<DivisionFigure> time_division(const char* name) {
   if (!question.ok()) return question.problems();
   const planner::SplitQuestion of{kDividing, kDividing, job.global_batch / kDividing, 1};
   constexpr planner::SplitWeights kWeights{0.3, 1e-12};
-  std::vector<double> rounds;
-  for (int i = 0; i < kDividingRounds; ++i) {
+  std::vector<DivisionFigure> rounds;
+  for (int i = 0; i < kRounds; ++i) {
     const double start = core_seconds();
     const planner::SplitCosts costs(*question, of, {});
     const planner::Assignment best = planner::minimise(costs.problem(kWeights));
-    rounds.push_back(core_seconds() - start);
+    rounds.push_back({name, std::ssize(model->graph.operators), kDividing,
+                      core_seconds() - start});
     PLANNER_CHECK(best.cost > 0, "a division that takes no time");
   }
-  std::ranges::sort(rounds);
-  return DivisionFigure{name, std::ssize(model->graph.operators), kDividing,
-                        rounds[kDividingRounds / 2]};
+  return median_of(std::move(rounds));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/bench_divisions.hpp"
+#include "cli/bench_rounds.hpp"
 #include "cli/bench_steps.hpp"
 #include "cli/output.hpp"
 #include "cli/process.hpp"
@@ -30,7 +31,6 @@ constexpr Question kQuestions[] = {
 constexpr Question kMixedQuestions[] = {
     {"gpt-oss-20b", 8}, {"gemma-3-27b", 64}, {"glm-4.5", 512}, {"deepseek-v3", 2048}};
 constexpr const char* kGpu = "h100-sxm-80g";
-constexpr int kRounds = 5;             // the median round is reported
 
 constexpr std::size_t kPending = 10'000;  // of the events figure
 constexpr std::int64_t kEvents = 4'000'000;  // a round
@@ -70,8 +70,7 @@ core::Result<SearchFigure> time_search(std::span<const Question> questions) {
     if (!round.ok()) return round.problems();
     rounds.push_back(*round);
   }
-  std::ranges::sort(rounds, {}, &SearchFigure::seconds);
-  return rounds[kRounds / 2];
+  return median_of(std::move(rounds));
 }
 
 // An event is one pop, and the push of what follows from it. Seconds are those of the core: the
@@ -94,8 +93,7 @@ EventFigure time_events(std::size_t pending, std::uint64_t seed) {
     rounds.push_back({pending, kEvents, core_seconds() - start});
   }
   PLANNER_CHECK(digest != 0 && model.queue().size() == pending);
-  std::ranges::sort(rounds, {}, &EventFigure::seconds);
-  return rounds[kRounds / 2];
+  return median_of(std::move(rounds));
 }
 
 core::Json to_json(const EventFigure& f) {
@@ -166,8 +164,9 @@ int bench_verb(Arguments arguments) {
   bool full = false;
   OptionSet set(
       "bench",
-      "Measures the speed of the tool itself: candidates per second of the search, the time of\n"
-      "the exact search for divisions of a graph's operators, events per second of the simulator.",
+      "Measures the speed of the tool itself: how many candidates the search evaluates a second,\n"
+      "how long it takes to find the best division of a graph's operators, and how many events\n"
+      "the simulator plays a second.",
       "  planner bench --json");
   set.flag("--full", full,
            "also with 100 and 1,000,000 pending events, and a step of Llama 3.1 405B");

@@ -24,26 +24,23 @@ std::optional<CountedGpu> counted_gpu(std::string_view text) {
 }
 
 // "8xH100+4xA100": each part counted, or the first one alone as typed.
-static std::vector<std::optional<CountedGpu>> parts_of(std::string_view typed) {
+static std::vector<std::optional<CountedGpu>> parts_of(std::string_view typed,
+                                                       char separator = '+') {
   std::vector<std::optional<CountedGpu>> parts;
-  for (std::size_t from = 0; from <= typed.size();) {
-    const std::size_t to = std::min(typed.find('+', from), typed.size());
-    std::string_view part = typed.substr(from, to - from);
+  for (const std::string& text : split_list(typed, separator)) {
+    std::string_view part = text;
     while (part.starts_with(' ')) part.remove_prefix(1);
     while (part.ends_with(' ')) part.remove_suffix(1);
     parts.push_back(counted_gpu(part));
-    from = to + 1;
   }
   return parts;
 }
 
 // Whether a name is a list, as --gpu takes it, in which another kind is counted: "H100,8xA100".
 static bool counts_behind_comma(std::string_view gpu) {
-  for (std::size_t comma = gpu.find(','); comma != std::string_view::npos;
-       comma = gpu.find(',', comma + 1))
-    if (counted_gpu(gpu.substr(std::min(gpu.find_first_not_of(' ', comma + 1), gpu.size()))))
-      return true;
-  return false;
+  const auto parts = parts_of(gpu, ',');
+  return std::any_of(parts.begin() + 1, parts.end(),
+                     [](const auto& part) { return part.has_value(); });
 }
 
 core::Status split_counted_gpu(PlanOptions& options) {

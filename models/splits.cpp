@@ -5,7 +5,6 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -213,8 +212,8 @@ core::Result<std::vector<std::uint8_t>> annotated(const GraphSpec& spec, const G
 
 namespace {
 
-// What annotations leave open, operator by operator in topological order, each by what comes before
-// it and by what else its readers read.
+// Chooses factors for the operators that no annotation names, in topological order. A choice
+// depends on the factors of the operators before it and on what its readers read beside it.
 class Completion {
  public:
   Completion(const GraphSpec& spec, const GraphAnalysis& a, std::int64_t ways)
@@ -256,8 +255,9 @@ class Completion {
     });
   }
 
-  // Whether a reader of product i works on columns: that is asked of it, or of another product that
-  // it reads, and it reads products alone, which all may make columns.
+  // Whether some reader of product i will work on columns, so that i should make them. An
+  // annotation may ask that of the reader. Or an annotation asks another product that the reader
+  // reads to make columns, and everything else that it reads is a product that may make them, too.
   bool is_wanted(const std::vector<std::uint8_t>& given, int i) const {
     const auto takes = [&](int reader) {
       if (!follows(spec_.operators[at(reader)].kind) || !may(reader, Factor::kOut) ||
@@ -297,22 +297,21 @@ core::Result<Splits> complete_splits(const GraphSpec& spec, const GraphAnalysis&
 std::vector<std::string> split_texts(const GraphSpec& spec, const GraphAnalysis& a,
                                      const Splits& splits, std::int64_t ways,
                                      std::span<const std::string> given) {
-  auto named = annotated(spec, a, given, ways);
-  PLANNER_CHECK(named.ok(), "annotations that are given hold");
+  const auto before = annotated(spec, a, given, ways);
+  PLANNER_CHECK(before.ok(), "annotations that are given hold");
   const Completion completion(spec, a, ways);
-  std::set<std::ptrdiff_t> own;        // places in the order
+  std::vector<std::uint8_t> named = *before;
   while (true) {
-    const Splits done = completion.of(*named);
+    const Splits done = completion.of(named);
     const auto other = std::ranges::find_if(
         a.order, [&](int i) { return done[at(i)] != splits[at(i)]; });
     if (other == a.order.end()) break;
-    PLANNER_CHECK((*named)[at(*other)] == 0, "splits that follow the given annotations");
-    (*named)[at(*other)] = splits[at(*other)];
-    own.insert(other - a.order.begin());
+    PLANNER_CHECK(named[at(*other)] == 0, "splits that follow the given annotations");
+    named[at(*other)] = splits[at(*other)];
   }
   std::vector<std::string> texts(given.begin(), given.end());
-  for (const std::ptrdiff_t place : own) {
-    const int i = a.order[at(static_cast<int>(place))];
+  for (const int i : a.order) {
+    if (named[at(i)] == (*before)[at(i)]) continue;
     texts.push_back(spec.operators[at(i)].name + "=" + std::string(name(splits[at(i)])));
   }
   return texts;

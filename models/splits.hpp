@@ -64,11 +64,12 @@ bool follows(OperatorSpec::Kind kind);
 
 // From annotations, each "NAME=FACTOR"; `*` in a name stands for any text, and an annotation of the
 // whole name wins over such ones. Operators that none names follow, as in GSPMD [gspmd]:
-// - what works on each column by itself works on the columns of its inputs, where it may (follows);
-// - a product that reads columns is divided along `in`;
-// - a product makes columns where what reads it is annotated so, or reads another product that is
-//   (the keys of attention whose queries are divided);
-// - the others take samples.
+// - an operator that works on each column by itself is divided along `out` if its inputs are
+//   columns (follows);
+// - a product whose input is columns is divided along `in`;
+// - a product is divided along `out` if an annotation says so of its reader, or of another product
+//   that the reader reads: of queries, so that keys and values follow;
+// - all others take samples.
 // Errors (field "splits"): not of this form, no such operator, two patterns that disagree, a factor
 // along which the operator does not divide.
 core::Result<Splits> complete_splits(const GraphSpec& spec, const GraphAnalysis& analysis,

@@ -64,8 +64,7 @@ class Finalists {
   // closed form tells to a few percent.
   void add_simple(std::vector<Candidate>& fit) {
     constexpr std::size_t kSimple = 3;
-    if (request_.objective == Objective::memory || request_.simpler_within <= 0) return;
-    if (!reach(0)) return;
+    if (!prefers_simple() || !reach(0)) return;
     const Entry& fastest = *entries_.front();
     // The first entry may need more memory than its bound says, so that a slower one was found.
     core::Seconds least = fastest.expected;
@@ -99,16 +98,20 @@ class Finalists {
   // If the one that would be chosen gathers weights in every layer (zero3), adds the fastest entry
   // that is like it but shards less. The choice between them is order_by_preference's.
   void add_less_sharded(std::vector<Candidate>& fit) {
-    if (request_.objective == Objective::memory || request_.simpler_within <= 0) return;
+    if (!prefers_simple()) return;
     if (const Entry* e = less_sharded(fit)) add({e}, fit);
   }
 
  private:
+  bool prefers_simple() const {
+    return request_.objective != Objective::memory && request_.simpler_within > 0;
+  }
   // Null: there is none, or it is there already.
-  const Entry* less_sharded(std::vector<Candidate> fit) {
+  const Entry* less_sharded(std::vector<Candidate> fit) const {
     if (fit.empty()) return nullptr;
     order_by_preference(fit, explorer_.question().job, request_);
     const Strategy& chosen = fit.front().strategy;
+    if (chosen.sharding != Sharding::zero3) return nullptr;
     const core::Seconds most = (1 + kGatheringGains) * kClosedForm * counted(fit.front());
     const Entry* best = nullptr;
     for (const Entry& e : explorer_.entries(0))

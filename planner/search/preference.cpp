@@ -169,9 +169,9 @@ static bool better_known(const Candidate& a, const Candidate& b) {
   return width(a) < kTold * width(b);
 }
 
-// Candidates that differ from the chosen one in less sharding, and over which it gains less than it
-// must: of those that are about as fast as the fastest of them, the simplest. Without any, the
-// chosen one.
+// The chosen candidate may gather weights in every layer and gain less by that than it must
+// (kGatheringGains). Then this returns the candidate to choose instead: one that differs in less
+// sharding alone. If several are about as fast, it is the simplest. Otherwise it returns `chosen`.
 static auto least_sharded(std::vector<Candidate>& all, std::vector<Candidate>::iterator chosen,
                           const Job& job, const Request& request) {
   const Rank own = rank_of(job, *chosen, request);

@@ -201,8 +201,9 @@ models::ModuleSet cheap_modules(const models::ModelSpec& model, const hw_profile
   return static_cast<models::ModuleSet>(cheap & models::modules_of(model));
 }
 
-// Of an operator graph, divisions of its operators over any number of neighbouring data ranks: what
-// is pinned, as it completes itself, or what is searched for beside it.
+// The divisions of a graph's operators over neighbouring data ranks that a search tries, for each
+// number of ranks. Pinned annotations without *=auto are one division, which complete_splits
+// completes. Otherwise split_choices finds divisions that keep what is pinned.
 std::vector<SplitChoice> splits_to_try(const Question& question, const Constraints& constraints) {
   constexpr std::int64_t kMostRanks = 64;
   std::vector<SplitChoice> all;

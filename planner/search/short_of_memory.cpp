@@ -24,9 +24,9 @@ double slack_of_samples(const Question& q, const Request& request) {
   return asks ? kMostForMemory : kNever;
 }
 
-// How much slower than others a safe plan may be before hosts keep a part of the training state. On
-// many GPUs each rank has a share of that state. If an equal share is small beside a GPU's memory,
-// hosts can take over little.
+// How much slower than others a safe plan may be before hosts keep a part of the training state.
+// The ranks divide this state. Where a rank's share is much smaller than a GPU's memory, moving it
+// to the host would free little.
 double slack_of_hosts(const Question& q, const Request& request) {
   constexpr double kSmallShare = 1.0 / 12;
   if (request.objective == Objective::memory) return kNever;

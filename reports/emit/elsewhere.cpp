@@ -5,9 +5,8 @@
 #include "core/parse_units.hpp"
 #include "hw_profiles/load.hpp"
 #include "planner/evaluate/evaluate.hpp"
-#include "planner/stage/graph_options.hpp"
+#include "planner/lowering/lower.hpp"
 #include "planner/strategy/job_check.hpp"
-#include "planner/strategy/problems.hpp"
 #include "reports/emit/emit.hpp"
 #include "reports/text.hpp"
 
@@ -39,12 +38,10 @@ std::optional<Candidate> evaluated(const Plan& plan, const planner::Strategy& st
   if (!set_framework(plan, framework, profile, job).ok()) return std::nullopt;
   const auto question = planner::make_question(plan.model, job, profile, plan.gpus);
   if (!question.ok() || !planner::job_problems(job, profile).empty()) return std::nullopt;
-  if (!planner::strategy_problems(plan.model, job, strategy, plan.gpus).empty())
-    return std::nullopt;
-  const auto graph = models::build_graph(
-      plan.model, planner::graph_options(job, strategy, profile.framework));
-  if (!graph.ok()) return std::nullopt;
-  return planner::evaluate(*question, *graph, strategy);
+  const auto lowered =
+      planner::lower_strategy(plan.model, job, profile.framework, plan.gpus, strategy);
+  if (!lowered.ok()) return std::nullopt;
+  return planner::evaluate(*question, lowered->program, lowered->strategy);
 }
 
 }  // namespace

@@ -4,8 +4,7 @@
 #include "exec/interpret/data_source.hpp"
 #include "exec/interpret/initialise.hpp"
 #include "exec/training/schedule.hpp"
-#include "models/spec_file.hpp"
-#include "tests/catch.hpp"
+#include "tests/graph_model.hpp"
 #include "tests/property/check_close.hpp"
 #include "tests/property/check_prediction.hpp"
 #include "tests/property/plain_graph.hpp"
@@ -17,45 +16,9 @@ using models::ModelSpec;
 
 namespace {
 
-ModelSpec token_model(const std::string& inputs, const std::string& operators) {
-  const auto spec = models::parse_spec(
-      R"({"schema": "model/1", "name": "small", "family": "graph", "loss": "cross_entropy",
-          "vocabulary": 16, "inputs": [)" + inputs + R"(], "operators": [)" + operators + "]}",
-      "model.json");
-  if (!spec.ok()) FAIL(core::to_text(spec.problems()));
-  return *spec;
-}
-
-// Operators as text, one after the other.
-struct Text {
-  std::string all;
-  std::string add(const std::string& name, const std::string& kind,
-                  const std::vector<std::string>& inputs, const std::string& rest = "") {
-    std::string from;
-    for (const std::string& input : inputs) from += (from.empty() ? "\"" : ", \"") + input + "\"";
-    all += (all.empty() ? "" : ",\n") + std::string(R"({"name": ")") + name + R"(", "kind": ")" +
-           kind + R"(", "inputs": [)" + from + "]" + (rest.empty() ? "" : ", " + rest) + "}";
-    return name;
-  }
-  std::string attention(const std::string& n, const std::string& x, const std::string& keys,
-                        bool causal) {
-    const std::string q = add(n + ".q", "linear", {x}, R"("features": 8, "bias": false)");
-    const std::string k = add(n + ".k", "linear", {keys}, R"("features": 8)");
-    const std::string v = add(n + ".v", "linear", {keys}, R"("features": 8, "bias": false)");
-    const std::string core = add(n + ".core", "attention", {q, k, v},
-                                 std::string(R"("heads": 4, "causal": )") +
-                                     (causal ? "true" : "false"));
-    return add(n + ".out", "linear", {core}, R"("features": 8, "bias": false)");
-  }
-  std::string feed_forward(const std::string& n, const std::string& x, const char* function) {
-    const std::string up = add(n + ".up", "linear", {x}, R"("features": 12)");
-    return add(n + ".down", "linear", {add(n + ".act", function, {up})}, R"("features": 8)");
-  }
-};
-
 // As Vaswani et al. have it, of one layer each: norms behind each branch.
 ModelSpec encoder_decoder() {
-  Text t;
+  OperatorText t;
   const auto normed = [&](const std::string& n, const std::string& x, const std::string& branch) {
     return t.add(n + ".norm", "layer_norm", {t.add(n + ".add", "add", {x, branch})});
   };
@@ -73,7 +36,7 @@ ModelSpec encoder_decoder() {
 
 // GPT's layers, norms before each branch; one of them with queries, keys and values in one value.
 ModelSpec decoder() {
-  Text t;
+  OperatorText t;
   std::string x = t.add("rows", "embedding", {"text"}, R"("features": 8, "positions": true)");
   x = t.add("0.add", "add",
             {x, t.attention("0.self", t.add("0.norm", "layer_norm", {x}), "0.norm", true)});
@@ -84,30 +47,6 @@ ModelSpec decoder() {
   const std::string core = t.add("1.core", "attention", {qkv}, R"("heads": 2, "causal": true)");
   x = t.add("1.add", "add", {x, t.add("1.out", "linear", {core}, R"("features": 8)")});
   t.add("words", "linear", {t.add("norm", "layer_norm", {x})}, R"("features": 16)");
-  return token_model(R"({"name": "text", "tokens": 6})", t.all);
-}
-
-// Qwen3's layers, in two: grouped queries, norms of heads, rotation, a gated feed-forward.
-ModelSpec gated_decoder() {
-  Text t;
-  std::string x = t.add("rows", "embedding", {"text"}, R"("features": 8)");
-  for (const std::string n : {"0", "1"}) {
-    const auto matrix = [&](const std::string& name, const std::string& from, int features) {
-      return t.add(n + "." + name, "linear", {from},
-                   R"("bias": false, "features": )" + std::to_string(features));
-    };
-    const std::string in = t.add(n + ".norm", "rms_norm", {x});
-    const std::string q = matrix("q", in, 16), k = matrix("k", in, 8), v = matrix("v", in, 8);
-    const std::string core = t.add(
-        n + ".core", "attention", {q, k, v},
-        R"("heads": 4, "kv_heads": 2, "causal": true, "qk_norm": true, "rotary_base": 100)");
-    x = t.add(n + ".add", "add", {x, matrix("o", core, 8)});
-    const std::string mid = t.add(n + ".norm2", "rms_norm", {x});
-    const std::string gate = matrix("gate", mid, 12), up = matrix("up", mid, 12);
-    const std::string act = t.add(n + ".act", "swiglu", {gate, up});
-    x = t.add(n + ".add2", "add", {x, matrix("down", act, 8)});
-  }
-  t.add("words", "linear", {t.add("norm", "rms_norm", {x})}, R"("features": 16, "bias": false)");
   return token_model(R"({"name": "text", "tokens": 6})", t.all);
 }
 
@@ -154,7 +93,7 @@ std::function<void(Strategy&)> split(std::int64_t ways, std::vector<std::string>
 }  // namespace
 
 TEST_CASE("a graph of tokens has the loss of plain loops, and gradients of central differences") {
-  for (const ModelSpec& spec : {encoder_decoder(), decoder(), gated_decoder()}) {
+  for (const ModelSpec& spec : {encoder_decoder(), decoder(), qwen3_layers()}) {
     const Job job = double_job(spec, OptimizerKind::sgd);
     const ProgramRun run = run_program(spec, job, strategy(1, 12, 3), 1, kSeed);
     std::map<std::string, Values> weights;
@@ -183,7 +122,7 @@ TEST_CASE("a graph of tokens has the loss of plain loops, and gradients of centr
 }
 
 TEST_CASE("data ranks of graphs of tokens, sharded or not and recomputed, train what one trains") {
-  for (const ModelSpec& spec : {encoder_decoder(), decoder(), gated_decoder()}) {
+  for (const ModelSpec& spec : {encoder_decoder(), decoder(), qwen3_layers()}) {
     const Checked check(spec);
     for (const std::int64_t data : {1, 2, 4}) check(strategy(data, 12, data == 4 ? 1 : 2));
     for (const Sharding z : {Sharding::zero1, Sharding::zero2, Sharding::zero3})
@@ -211,9 +150,11 @@ TEST_CASE("attention divided by heads, as Megatron does and otherwise, trains wh
   }
   // Grouped queries: one of each branch is named, and the others follow.
   for (const std::int64_t data : {2, 4}) {
-    const Checked check(gated_decoder());
-    check(strategy(data, 12, 1, split(2, {"*.q=out", "*.gate=out"})));
-    check(strategy(data, 12, 1, split(2, {"*.core=out", "1.up=out", "1.down=sample"})));
+    const Checked check(qwen3_layers());
+    check(strategy(data, 12, 1, split(2, {"*.q_proj=out", "*.gate_proj=out"})));
+    check(strategy(data, 12, 1,
+                   split(2, {"*.core=out", "layers.1.mlp.up_proj=out",
+                             "layers.1.mlp.down_proj=sample"})));
   }
   const Checked check(decoder());
   check(strategy(2, 12, 2, split(2, megatron)));

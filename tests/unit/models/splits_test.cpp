@@ -5,9 +5,8 @@
 
 #include "core/random.hpp"
 #include "models/graph.hpp"
-#include "models/spec_file.hpp"
 #include "models/zoo.hpp"
-#include "tests/catch.hpp"
+#include "tests/graph_model.hpp"
 
 using namespace models;
 using ops::Factor;
@@ -87,49 +86,10 @@ TEST_CASE("what nobody names follows the columns that it reads, or takes samples
   CHECK(m.of({"fc1=out", "fc*=in"}) == "sample sample sample sample out out in");
 }
 
-// Of Hugging Face's Qwen3 (Llama's layers with norms of heads), two layers by its own names.
-static ModelSpec hugging_face_layers() {
-  std::string operators = R"({"name": "embed_tokens", "kind": "embedding", "inputs": ["text"],
-                              "features": 8})";
-  const auto add = [&](const std::string& name, const char* kind, const std::string& inputs,
-                       const std::string& rest = "") {
-    operators += ",\n{\"name\": \"" + name + "\", \"kind\": \"" + kind + "\", \"inputs\": [" +
-                 inputs + "]" + rest + "}";
-    return "\"" + name + "\"";
-  };
-  std::string x = "\"embed_tokens\"";
-  for (const std::string layer : {"layers.0.", "layers.1."}) {
-    const auto linear = [&](const char* name, const std::string& from, int features) {
-      return add(layer + name, "linear", from,
-                 ", \"bias\": false, \"features\": " + std::to_string(features));
-    };
-    const std::string in = add(layer + "input_layernorm", "rms_norm", x);
-    const std::string q = linear("self_attn.q_proj", in, 16);
-    const std::string k = linear("self_attn.k_proj", in, 8);
-    const std::string v = linear("self_attn.v_proj", in, 8);
-    const std::string core =
-        add(layer + "self_attn.core", "attention", q + ", " + k + ", " + v,
-            R"(, "heads": 4, "kv_heads": 2, "causal": true, "qk_norm": true, "rotary_base": 1e6)");
-    x = add(layer + "add", "add", x + ", " + linear("self_attn.o_proj", core, 8));
-    const std::string mid = add(layer + "post_attention_layernorm", "rms_norm", x);
-    const std::string gate = linear("mlp.gate_proj", mid, 12), up = linear("mlp.up_proj", mid, 12);
-    const std::string act = add(layer + "mlp.act", "swiglu", gate + ", " + up);
-    x = add(layer + "add2", "add", x + ", " + linear("mlp.down_proj", act, 8));
-  }
-  add("lm_head", "linear", add("norm", "rms_norm", x), R"(, "bias": false, "features": 16)");
-  const auto spec = parse_spec(
-      R"({"schema": "model/1", "name": "two", "family": "graph", "loss": "cross_entropy",
-          "vocabulary": 16, "inputs": [{"name": "text", "tokens": 6}], "operators": [)" +
-          operators + "]}",
-      "model.json");
-  if (!spec.ok()) FAIL(core::to_text(spec.problems()));
-  return *spec;
-}
-
 // base_model_tp_plan of configuration_qwen3.py and, for the matrices, of configuration_llama.py
 // (transformers 008e574): colwise is `out`, rowwise is `in`; what it does not name is whole.
 TEST_CASE("one annotation of each branch comes to Hugging Face's tensor parallel plan") {
-  const ModelSpec spec = hugging_face_layers();
+  const ModelSpec spec = tests::qwen3_layers();
   const GraphAnalysis analysis = analyse(spec.graph);
   const std::map<std::string, Factor> plan{
       {"self_attn.q_proj", kOut}, {"self_attn.k_proj", kOut}, {"self_attn.v_proj", kOut},
