@@ -84,6 +84,9 @@ class Backend {
   // REQUIRES: all operands of `to` have f8.
   virtual void cast_to_f8(Stream stream, const Operand& from, std::span<const Operand> to) = 0;
   virtual void add_into(Stream stream, const Operand& from, const Operand& into) = 0;
+  // Each row of `from` to the last columns of the same row of `into`.
+  virtual void add_columns(Stream stream, const Operand& from, const Operand& into,
+                           std::int64_t rows) = 0;
   virtual void dequantise(Stream stream, planner::Quantization kind, const Operand& codes,
                           const Operand& matrix) = 0;
   virtual void update(Stream stream, const Update& update) = 0;

@@ -125,17 +125,6 @@ void Interpreter::ring_shift(const Action& a, Communicator& c, const Operand& fr
   c.ring_shift(block, into.data, into.elements, into.type, t.what);
 }
 
-// Gradients of a block of keys into their columns of dqkv, the latter ones of each row.
-void Interpreter::add_keys(const Action& a, const Operand& block, const Operand& d_qkv) {
-  const std::int64_t rows = context_.program.samples * kernels_.slice.rows;
-  const std::int64_t width = block.elements / rows, pitch = d_qkv.elements / rows;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const host::View from = view(block).at(row * width);
-    const host::View into = view(d_qkv).at((row + 1) * pitch - width);
-    backend_->add_into(a.stream, {from.data, width, from.type}, {into.data, width, into.type});
-  }
-}
-
 // Rows of all heads, [samples, rows, (q, k, v)], and all rows of this rank's share of each of q, k
 // and v. Chunks of the message are [samples, rows of the one, share of the other].
 void Interpreter::exchange_heads(const Action& a, Communicator& c, const Operand& from,

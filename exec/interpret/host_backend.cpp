@@ -68,6 +68,11 @@ class HostBackend final : public Backend {
   void add_into(Stream, const Operand& from, const Operand& into) override {
     host::add_into(view(into), view(from), into.elements);
   }
+  void add_columns(Stream, const Operand& from, const Operand& into, std::int64_t rows) override {
+    const std::int64_t width = from.elements / rows, columns = into.elements / rows;
+    for (std::int64_t row = 0; row < rows; ++row)
+      host::add_into(view(into).at((row + 1) * columns - width), view(from).at(row * width), width);
+  }
   void dequantise(Stream, planner::Quantization kind, const Operand& codes,
                   const Operand& matrix) override {
     host::decode_matrix(kind, codes.data, view(matrix), matrix.elements, codes.elements);

@@ -299,7 +299,9 @@ void Interpreter::run(const Action& a, const Call& call, const std::vector<Opera
     case ActionKind::dequantise:
       return backend_->dequantise(a.stream, context_.quantization, args[0], args[1]);
     case ActionKind::accumulate:
-      if (a.op != program::kNone) return add_keys(a, args[0], args[1]);
+      if (a.op != program::kNone)      // gradients of keys, in their columns of dqkv
+        return backend_->add_columns(a.stream, args[0], args[1],
+                                     context_.program.samples * kernels_.slice.rows);
       return backend_->add_into(a.stream, args[0], args[1]);
     case ActionKind::square_sum:
       return square_sum(a, call, args);

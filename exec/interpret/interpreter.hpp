@@ -177,7 +177,6 @@ class Interpreter {
                        const Operand& keys);
   void ring_shift(const program::Action& action, Communicator& c, const Operand& from,
                   const Operand& into);
-  void add_keys(const program::Action& action, const Operand& block, const Operand& d_qkv);
   void share_keys(const program::Action& action, Communicator& c,
                   const std::vector<Operand>& args);
   void exchange_heads(const program::Action& action, Communicator& c, const Operand& from,

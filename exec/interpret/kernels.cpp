@@ -26,11 +26,6 @@ host::View scores_of(const A& a) {
                                 : host::View{};
 }
 
-// Of a parameter with a number for each head of a tensor rank, those of the heads of this rank.
-host::View own_heads(const host::View& v, const Operator& op, const KernelContext& c) {
-  return v ? v.at(first_head(op, c)) : v;
-}
-
 // Columns [op.n, 2 op.n) of rows of 2 op.n elements: what checkpoint=selective_op keeps of them.
 void keep_half(const Operand& kept, host::View from, std::int64_t rows, std::int64_t n) {
   const host::View to{kept.data, from.type};

@@ -89,6 +89,12 @@ inline std::int64_t first_head(const models::Operator& op, const KernelContext& 
   return op.rows > c.slice.rows ? c.slice.index * op.heads : 0;
 }
 
+// Of a parameter with a number for each head of a tensor rank, those of the heads of this rank.
+inline host::View own_heads(const host::View& v, const models::Operator& op,
+                            const KernelContext& c) {
+  return v ? v.at(first_head(op, c)) : v;
+}
+
 inline host::Rotation rotation(const models::Operator& op, bool inverse, std::int64_t first = 0) {
   return {op.n / (op.heads + op.kv_heads), op.rows, inverse, first,
           op.rotary_base};
@@ -150,18 +156,25 @@ inline std::int64_t first_row(const models::Operator& op, const KernelContext& c
   return op.rows == c.slice.rows ? 0 : c.tensor_rank * op.rows;
 }
 
+// Rows of one sample, and where they stand in its sequence.
+struct SampleRows {
+  std::int64_t rows = 0;
+  host::Places places;
+};
+inline SampleRows sample_rows(const models::Operator& op, const KernelContext& c) {
+  const std::int64_t rows = op.rows / op.origins;
+  if (op.rows > c.slice.rows) return {rows, {rows, 0, 0}};  // sequences are the operator's own
+  return {rows, places(c.slice.runs(first_row(op, c), rows))};
+}
+
 // use(first row among those of all samples, rows, position of the first), rows ascending.
 template <class Use>
 void each_run(const models::Operator& op, const KernelContext& c, Use&& use) {
-  if (op.rows > c.slice.rows) {        // of an operator graph, whose sequences are its own
-    const std::int64_t rows = op.rows / op.origins;
-    for (std::int64_t s = 0; s < c.samples * op.origins; ++s) use(s * rows, rows, std::int64_t{0});
-    return;
+  const auto [rows, places] = sample_rows(op, c);
+  for (std::int64_t first = 0; first < c.samples * op.rows; first += rows) {
+    if (places.early > 0) use(first, places.early, places.early_at);
+    if (places.early < rows) use(first + places.early, rows - places.early, places.late_at);
   }
-  const std::int64_t first = first_row(op, c);
-  for (std::int64_t s = 0; s < c.samples; ++s)
-    for (const program::RowRun& run : c.slice.runs(first, op.rows))
-      if (run.rows > 0) use(s * op.rows + run.row - first, run.rows, run.position);
 }
 
 }  // namespace exec

@@ -187,7 +187,6 @@ void state_missing_kernels(Plan& plan) {
   std::vector<std::string> whole;      // what no single operator is the reason for
   const bool f8 = stage::casts_by_action(plan.job, plan.profile.framework);
   if (f8) whole = missing_f8(plan);
-  if (plan.chosen->strategy.context > 1) whole.push_back("context parallelism");
   const std::string missing = operators_that(
       *graph, [](const models::Operator& op) { return !cost::has_kernels(op); }, whole);
   if (!missing.empty())
@@ -197,6 +196,9 @@ void state_missing_kernels(Plan& plan) {
   if (f8 && whole.empty())
     plan.assumptions.push_back("products in 8 bits of framework native have not run on a GPU yet: "
                                "their kernels are tested on a simulated one");
+  if (plan.chosen->strategy.context > 1)
+    plan.assumptions.push_back("context parallelism of framework native has not run on a GPU yet: "
+                               "it is tested on a simulated one");
   state_repeated_casts(plan);
 }
 

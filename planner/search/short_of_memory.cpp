@@ -17,7 +17,8 @@ constexpr double kMostForMemory = 1.05;
 constexpr std::int64_t kFewGpus = 32;
 
 // How much slower than others a safe plan may be before samples are divided further. On many GPUs
-// other degrees serve, and this tool's executor has no kernels for divided samples.
+// other degrees serve, and no GPU has run the kernels that this tool's executor has for divided
+// samples.
 double slack_of_samples(const Question& q, const Request& request) {
   const bool asks = request.objective != Objective::memory && q.gpus <= kFewGpus &&
                     !q.machine.executor_kernels;

@@ -76,7 +76,15 @@ class Space {
       if (ranks % s.context == 0 && job_.seq_len % (2 * s.context * tensor) == 0) with_context(s);
   }
 
+  bool exchanges_heads(Strategy s) const {
+    s.context_method = ContextMethod::exchange;
+    return s.context > 1 && options_.exchanged_heads > 0 &&
+           options_.exchanged_heads % (s.tensor * s.context) == 0 &&
+           !constraints_.is_pinned("context_method") && constraints_.admits(s, {"context_method"});
+  }
+
   void with_context(Strategy s) {
+    if (exchanges_heads(s)) s.context_method = ContextMethod::exchange;
     const std::int64_t model_ranks = s.tensor * s.pipeline * s.context;
     const bool pinned = constraints_.is_pinned("tensor") || constraints_.is_pinned("pipeline");
     if (workers_ % model_ranks != 0 && !pinned) return;

@@ -37,6 +37,8 @@ struct SpaceOptions {
   std::int64_t experts = 0;            // of a layer
   // Context ranks share a sample unasked where each keeps this many of its tokens; 0: never.
   std::int64_t least_tokens = 0;
+  // Context ranks that divide so many key heads exchange heads unasked; 0: they gather keys.
+  std::int64_t exchanged_heads = 0;
   bool pointwise = true;               // whether checkpoint=pointwise is tried unasked
   // What checkpoint=modules makes again where nothing says which, and whether it is tried unasked.
   models::ModuleSet modules = 0;

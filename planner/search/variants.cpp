@@ -5,7 +5,7 @@
 namespace planner {
 namespace {
 
-// How queries meet keys: the space has them gathered.
+// How queries meet keys: the space has one way for each.
 void add_context_methods(const Strategy& s, std::vector<Strategy>& all) {
   if (s.context == 1) return;
   for (const ContextMethod method :

@@ -99,8 +99,12 @@ bool has_kernels(const Operator& op) {
   }
 }
 
+bool meets_other_ranks(const Operator& op) {
+  return op.ring_steps > 0 || op.keys != op.rows / op.origins;
+}
+
 bool asks_no_library(const Operator& op) {
-  return op.chunk_keys > 0 || op.soft_cap != 0 || op.alibi;
+  return meets_other_ranks(op) || op.chunk_keys > 0 || op.soft_cap != 0 || op.alibi;
 }
 
 bool on_vectors(const Operator& op) {

@@ -20,7 +20,9 @@ std::int64_t launches(const models::Operator& op, program::ActionKind kind);
 
 // Whether the executor has kernels for the operator on a GPU; without, it runs on hosts alone.
 bool has_kernels(const models::Operator& op);
-// Whether it asks no library for the mask or the scores of this attention
+// Whether an attention has keys of other context ranks: of all at once, or block by block.
+bool meets_other_ranks(const models::Operator& op);
+// Whether it asks no library for this attention: for those keys, its mask or its scores
 // (exec/cuda/backend/attention_choice.hpp).
 bool asks_no_library(const models::Operator& op);
 // Whether it computes this attention without tensor cores: it asks no library, and heads are too

@@ -6,6 +6,7 @@
 #include "sim/cost/launches.hpp"
 #include "sim/program/each_action.hpp"
 #include "tests/catch.hpp"
+#include "tests/property/context_cases.hpp"
 #include "tests/property/decoder_specs.hpp"
 #include "tests/property/run_program.hpp"
 #include "tests/property/strategies.hpp"
@@ -18,16 +19,18 @@ namespace {
 
 using Counts = std::map<std::string, std::int64_t>;
 
-// Of one step, by operator.
+// Of one step of all ranks, by operator.
 Counts counted(const program::Program& p) {
   Counts counts;
-  for (const program::RankClass& k : p.classes)
+  for (int rank = 0; rank < p.mesh.ranks(); ++rank) {
+    const program::RankClass& k = p.classes[static_cast<std::size_t>(p.class_of(rank))];
     program::for_each_action(
         k, [&](const program::Action& a, const program::Call&, std::int64_t times) {
           if (!cost::ActionCost::is_operator(a.kind)) return;
           const models::Operator& op = k.operators[a.op];
           counts[op.name] += times * cost::launches(op, a.kind);
         });
+  }
   return counts;
 }
 
@@ -126,4 +129,16 @@ TEST_CASE("they are of decoders with other norms and gates, of chains and of ada
   Job job = tiny_job(tiny_gpt(), 12);
   job.lora_rank = 3;
   check_counts(tiny_gpt(), job, strategy(1, 12, 2), {});
+}
+
+TEST_CASE("they are of context ranks, by every method") {
+  for (const auto& base : {tiny_gpt(), tiny_llama()}) {
+    const models::ModelSpec spec = with_tokens(base, 12);
+    for (const ContextMethod method :
+         {ContextMethod::gather, ContextMethod::ring, ContextMethod::exchange}) {
+      Strategy s = sliced(1, 2);
+      s.context_method = method;
+      check_counts(spec, tiny_job(spec, 12), s, {});
+    }
+  }
 }

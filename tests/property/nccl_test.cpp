@@ -6,6 +6,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/property/check_prediction.hpp"
+#include "tests/property/context_cases.hpp"
 #include "tests/property/nccl_ranks.hpp"
 #include "tests/property/strategies.hpp"
 
@@ -71,6 +72,16 @@ TEST_CASE("data ranks over NCCL train what threads train") {
   check(strategy(2, 12, 3, tree));
   for (const auto& change : {ring, tree, naive_all_reduce}) check(strategy(3, 12, 2, change), true);
   check(strategy(2, 12, 2, naive_all_reduce));
+}
+
+TEST_CASE("context ranks over NCCL train what threads train, in every method") {
+  const models::ModelSpec spec = with_tokens(tiny_gpt(2), 12);
+  for (const ContextMethod method :
+       {ContextMethod::gather, ContextMethod::ring, ContextMethod::exchange}) {
+    Strategy s = sliced(2, 2, sharded_all(Sharding::zero3));
+    s.context_method = method;
+    check(spec, job_of(spec), s);
+  }
 }
 
 TEST_CASE("parameter servers over NCCL train what threads train") {

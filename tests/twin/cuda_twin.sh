@@ -286,6 +286,24 @@ PYTHON
   fi
 done
 
+# Ranks that divide a sample train as on the host, by every method, and a plan says that no GPU has run them.
+for method in gather ring exchange; do
+  plan "$method" --gpus 2 --global-batch 2 --recipe fp32 --pin context=2 --pin "context_method=$method"
+  grep -q 'context parallelism of framework native has not run on a GPU yet' "$method.json" || fail "$method: not said"
+  for backend in host cuda; do
+    timeout $kHangs "$planner" exec "$method.json" --backend $backend --steps 2 --quiet --out "$method-$backend.json" >/dev/null
+  done
+  if command -v python3 >/dev/null; then
+    python3 - "$method" <<'PYTHON'
+import json, sys
+host, cuda = (json.load(open(f"{sys.argv[1]}-{name}.json")) for name in ("host", "cuda"))
+for x, y in zip(cuda["loss"], host["loss"], strict=True):
+    assert abs(x - y) <= 1e-5 * abs(y), (sys.argv[1], x, y)
+assert cuda["memory"]["live"] == host["memory"]["live"]
+PYTHON
+  fi
+done
+
 # Products in 8 bits train as on the host, but for operands that round the other way.
 printf '%s' '{"model_type":"llama","num_hidden_layers":2,"hidden_size":32,"intermediate_size":48,"num_attention_heads":2,"num_key_value_heads":1,"max_position_embeddings":16,"vocab_size":61}' >llama.json
 f8() {

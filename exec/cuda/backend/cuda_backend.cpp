@@ -9,6 +9,7 @@
 #include "exec/cuda/backend/range_of.hpp"
 #include "exec/interpret/arguments.hpp"
 #include "exec/interpret/operator_shapes.hpp"
+#include "sim/cost/launches.hpp"
 
 namespace exec::cuda {
 
@@ -205,7 +206,7 @@ MemoryBeside CudaBackend::beside() const {
 
 bool CudaBackend::launch_by_library(const program::Action& action, const models::Operator& op,
                                     std::span<const Operand> args, const KernelContext& context) {
-  if (op.kind != models::OpKind::attention) return false;
+  if (op.kind != models::OpKind::attention || cost::meets_other_ranks(op)) return false;
   const Queue& q = queue(action.stream);
   const host::AttentionShape shape = attention_shape(op, context);
   if (!AttentionChoice::may_compute(shape)) return false;
@@ -218,8 +219,7 @@ bool CudaBackend::launch_by_library(const program::Action& action, const models:
   const InputGradient<ops::attention> a(op, args);
   if (!device_.attention.backward(q, a["d_qkv"], a["d_out"], a["qkv"], a["out"], a["lse"], shape))
     return false;
-  if (a.has("d_sinks"))
-    attention_sink_gradient(q, a["d_sinks"], a["d_out"], a["out"], a["lse"], a["sinks"], shape);
+  sink_gradient(q, op, args, context);
   return true;
 }
 
@@ -279,6 +279,14 @@ void CudaBackend::cast_to_f8(Stream stream, const Operand& from, std::span<const
 void CudaBackend::add_into(Stream stream, const Operand& from, const Operand& into) {
   const RangeOf range(api_, ActionKind::accumulate);
   cuda::add_into(queue(stream), view(into), view(from), into.elements);
+}
+
+void CudaBackend::add_columns(Stream stream, const Operand& from, const Operand& into,
+                              std::int64_t rows) {
+  const RangeOf range(api_, ActionKind::accumulate);
+  const std::int64_t width = from.elements / rows, columns = into.elements / rows;
+  put_columns(queue(stream), view(into), view(from), {rows, columns, columns - width, width},
+              true);
 }
 
 void CudaBackend::dequantise(Stream stream, planner::Quantization kind, const Operand& codes,

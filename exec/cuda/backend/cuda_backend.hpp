@@ -72,6 +72,8 @@ class CudaBackend final : public Backend {
   void cast(Stream stream, const Operand& from, const Operand& to) override;
   void cast_to_f8(Stream stream, const Operand& from, std::span<const Operand> to) override;
   void add_into(Stream stream, const Operand& from, const Operand& into) override;
+  void add_columns(Stream stream, const Operand& from, const Operand& into,
+                   std::int64_t rows) override;
   void dequantise(Stream stream, planner::Quantization kind, const Operand& codes,
                   const Operand& matrix) override;
   void update(Stream stream, const exec::Update& update) override;

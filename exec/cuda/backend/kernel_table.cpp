@@ -1,8 +1,10 @@
 #include "exec/cuda/backend/kernel_table.hpp"
 
+#include "exec/cuda/backend/context_table.hpp"
 #include "exec/cuda/backend/decoder_table.hpp"
 #include "exec/interpret/arguments.hpp"
 #include "exec/interpret/operator_shapes.hpp"
+#include "sim/cost/launches.hpp"
 
 namespace exec::cuda {
 
@@ -13,6 +15,13 @@ using program::ActionKind;
 namespace {
 
 using Args = std::span<const Operand>;
+
+void turn(const Queue& q, View qkv, const Operator& op, bool inverse, const KernelContext& c) {
+  host::Rotation by = rotation(op, inverse);
+  const auto [rows, places] = sample_rows(op, c);
+  by.seq = rows;
+  rotate(q, qkv, head_shape(op, op.rows * c.samples), by, places);
+}
 
 void unary(const Queue& q, const Operator& op, ops::Kernel kernel, Args args, bool accumulate,
            std::int64_t rows) {
@@ -36,8 +45,8 @@ void forward(const Queue& q, const Operator& op, Args args, const KernelContext&
     }
     case OpKind::position_embedding: {
       const Forward<ops::position_embedding> a(op, args);
-      return position_embedding(q, a["y"], a["x"], a["wpe"].at(first_row(op, c) * op.n), rows, op.n,
-                                op.rows);
+      const auto [of_sample, places] = sample_rows(op, c);
+      return position_embedding(q, a["y"], a["x"], a["wpe"], rows, op.n, of_sample, places);
     }
     case OpKind::layer_norm: {
       const Forward<ops::layer_norm> a(op, args);
@@ -55,8 +64,7 @@ void forward(const Queue& q, const Operator& op, Args args, const KernelContext&
                      head_shape(op, rows), c.norm_epsilon, op.gamma_offset);
     }
     case OpKind::rope:
-      return rotate(q, Forward<ops::rope>(op, args)["y"], head_shape(op, rows),
-                    rotation(op, false));
+      return turn(q, Forward<ops::rope>(op, args)["y"], op, false, c);
     case OpKind::swiglu:
     case OpKind::geglu:
     case OpKind::clamped_swiglu: {
@@ -73,9 +81,10 @@ void forward(const Queue& q, const Operator& op, Args args, const KernelContext&
                      lora_shape(op, rows, a.operand("y").elements / rows));
     }
     case OpKind::attention: {
+      if (cost::meets_other_ranks(op)) return context_forward(q, op, args, c);
       const Forward<ops::attention> a(op, args);
       return attention(q, a["out"], a["lse"], a["qkv"], attention_shape(op, c),
-                       a.has("sinks") ? a["sinks"] : View{});
+                       own_heads(a["sinks"], op, c));
     }
     case OpKind::add: {
       const Forward<ops::add> a(op, args);
@@ -140,8 +149,7 @@ void input_gradient(const Queue& q, const Operator& op, Args args, bool accumula
                                     a["rstd"], shape, op.gamma_offset);
     }
     case OpKind::rope:
-      return rotate(q, InputGradient<ops::rope>(op, args)["d_y"], head_shape(op, rows),
-                    rotation(op, true));
+      return turn(q, InputGradient<ops::rope>(op, args)["d_y"], op, true, c);
     case OpKind::swiglu:
     case OpKind::geglu:
     case OpKind::clamped_swiglu: {
@@ -166,10 +174,9 @@ void input_gradient(const Queue& q, const Operator& op, Args args, bool accumula
       return lora_up_input_gradient(q, a["d_u"], a["d_y"], a["B"], shape);
     }
     case OpKind::attention: {
+      if (cost::meets_other_ranks(op)) return context_input_gradient(q, op, args, c);
       const InputGradient<ops::attention> a(op, args);
-      if (a.has("d_sinks"))
-        attention_sink_gradient(q, a["d_sinks"], a["d_out"], a["out"], a["lse"], a["sinks"],
-                                attention_shape(op, c));
+      sink_gradient(q, op, args, c);
       return attention_input_gradient(q, a["d_qkv"], a["d_out"], a["qkv"], a["out"], a["lse"],
                                       attention_shape(op, c));
     }
@@ -187,8 +194,9 @@ void weight_gradient(const Queue& q, const Operator& op, Args args, const Kernel
     }
     case OpKind::position_embedding: {
       const WeightGradient<ops::position_embedding> a(op, args);
-      return position_embedding_weight_gradient(q, a["d_wpe"].at(first_row(op, c) * op.n),
-                                                a["d_y"], rows, op.n, op.rows);
+      const auto [of_sample, places] = sample_rows(op, c);
+      return position_embedding_weight_gradient(q, a["d_wpe"], a["d_y"], rows, op.n, of_sample,
+                                                places);
     }
     case OpKind::linear: {
       const WeightGradient<ops::linear> a(op, args);
@@ -212,6 +220,13 @@ void weight_gradient(const Queue& q, const Operator& op, Args args, const Kernel
 }
 
 }  // namespace
+
+void sink_gradient(const Queue& q, const Operator& op, Args args, const KernelContext& c) {
+  const InputGradient<ops::attention> a(op, args);
+  if (!a.has("d_sinks")) return;
+  attention_sink_gradient(q, own_heads(a["d_sinks"], op, c), a["d_out"], a["out"], a["lse"],
+                          own_heads(a["sinks"], op, c), attention_shape(op, c));
+}
 
 void launch_action(const Queue& queue, const program::Action& action, const Operator& op, Args args,
                    const KernelContext& context) {

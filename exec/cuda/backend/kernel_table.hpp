@@ -10,5 +10,8 @@ namespace exec::cuda {
 // Launches a forward, input_gradient or weight_gradient action.
 void launch_action(const Queue& queue, const program::Action& action, const models::Operator& op,
                    std::span<const Operand> args, const KernelContext& context);
+// Of attention's input gradient, the part of its sinks, where they are trained.
+void sink_gradient(const Queue& queue, const models::Operator& op, std::span<const Operand> args,
+                   const KernelContext& context);
 
 }  // namespace exec::cuda

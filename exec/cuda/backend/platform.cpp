@@ -145,9 +145,6 @@ core::Problems CudaPlatform::problems(const program::Program& program, const pla
   if (keeps_beside(program, "probabilities"))
     found.push_back({"attention", "flash2 or flash1 on a GPU", job.attention,
                      "plan with --attention flash2"});
-  if (program.mesh.context > 1)
-    found.push_back({"context", "1 on a GPU", std::to_string(program.mesh.context),
-                     "plan with --pin context=1, or run it with --backend host"});
   if (choices_.attention == AttentionKernel::library && !attention_.absent().empty())
     found.push_back({"--attention-kernel cudnn", "cuDNN and its frontend", attention_.absent(),
                      "or use --attention-kernel own"});

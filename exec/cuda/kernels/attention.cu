@@ -9,12 +9,12 @@ namespace {
 // thread a row and pair, angles in f64.
 template <class A>
 __global__ void turn(A* qkv, int64_t rows, int64_t columns, int64_t normed, int64_t d, int64_t half,
-                     int64_t seq, double direction, double base) {
+                     int64_t seq, Positions at_rows, double direction, double base) {
   using T = Compute<A>;
   const int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (at >= rows * half) return;
   const int64_t r = at / half, i = at % half;
-  const double angle = static_cast<double>(r % seq) *
+  const double angle = static_cast<double>(at_rows.of(r % seq)) *
                        pow(base, -static_cast<double>(i) / static_cast<double>(half));
   const T cosine = static_cast<T>(cos(angle)), sine = static_cast<T>(direction * sin(angle));
   for (int64_t h = 0; h < normed; ++h) {
@@ -32,24 +32,25 @@ bool is_plain(const host::AttentionShape& s) {
 
 }  // namespace
 
-void rotate(const Queue& q, View qkv, const host::HeadShape& s, const host::Rotation& rotation) {
+void rotate(const Queue& q, View qkv, const host::HeadShape& s, const host::Rotation& rotation,
+            const host::Places& places) {
   const int64_t half = rotation.rotated / 2;
   with_type(qkv.type, [&]<class A>() {
     launch(q, "rotate", {blocks_of(s.rows * half, 256)}, {256}, 0, turn<A>, typed<A>(qkv), s.rows,
            s.columns(), s.heads + s.kv_heads, s.head_dim, half, rotation.seq,
-           rotation.inverse ? -1.0 : 1.0, rotation.base);
+           positions(places), rotation.inverse ? -1.0 : 1.0, rotation.base);
   });
 }
 
 void plain_attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& s,
                      View sinks) {
   if (sinks || !is_plain(s)) return masked_attention(q, out, lse, qkv, s, sinks);
-  rows_attention<false>(q, out, lse, qkv, s, {});
+  rows_attention<Form::plain>(q, out, lse, qkv, Heads(s), s, {});
 }
 void plain_attention_input_gradient(const Queue& q, View dqkv, View dout, View qkv, View out,
                                     View lse, const host::AttentionShape& s) {
   if (!is_plain(s)) return masked_attention_input_gradient(q, dqkv, dout, qkv, out, lse, s);
-  rows_attention_gradient<false>(q, dqkv, dout, qkv, out, lse, s);
+  rows_attention_gradient<Form::plain>(q, dqkv, dout, qkv, out, lse, Heads(s), s);
 }
 
 void attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& shape,

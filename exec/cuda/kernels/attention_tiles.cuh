@@ -162,11 +162,15 @@ PLANNER_DEVICE float over_quad(float x, Op op) {
 
 // ---- what of a tile is seen, and what its scores become
 
-// Tiles of keys, up to that of the last which queries before `last` see.
-template <bool kMasked>
-PLANNER_DEVICE int tiles_of(const Heads& s, int last, int met) {
-  const int seq = static_cast<int>(s.seq), end = kMasked && !s.causal ? seq : smaller(last, seq);
-  return (end + met - 1) / met;
+// The end of the keys that queries before `last` see, and tiles up to it.
+template <Form kForm>
+PLANNER_DEVICE int keys_before(const HeadsOf<kForm>& s, int last) {
+  const int rows = smaller(last, static_cast<int>(s.seq));
+  return kForm == Form::plain ? rows : static_cast<int>(s.key_end(rows - 1));
+}
+template <Form kForm>
+PLANNER_DEVICE int tiles_of(const HeadsOf<kForm>& s, int last, int met) {
+  return (keys_before<kForm>(s, last) + met - 1) / met;
 }
 
 // Scores of rows from `row`, columns from `column`, of which a row sees those up to itself.
@@ -187,8 +191,8 @@ PLANNER_DEVICE void hide(float (&s)[kTiles][kOthers][4], int row, int column) {
 
 // Products of queries and keys become scores that are not scaled yet: capped, with linear biases,
 // and no score where a query does not see a key. Rows from `row`, columns from `column`.
-template <bool kRowsAreKeys, int kTiles, int kOthers>
-PLANNER_DEVICE void mask(float (&s)[kTiles][kOthers][4], int row, int column, const Heads& h,
+template <bool kRowsAreKeys, int kTiles, int kOthers, class H>
+PLANNER_DEVICE void mask(float (&s)[kTiles][kOthers][4], int row, int column, const H& h,
                          float slope) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const float scale = static_cast<float>(h.scale), cap = static_cast<float>(h.soft_cap);
@@ -208,7 +212,7 @@ PLANNER_DEVICE void mask(float (&s)[kTiles][kOthers][4], int row, int column, co
         const int query = kRowsAreKeys ? c : r, key = kRowsAreKeys ? r : c;
         float& x = s[m][n][i];
         if (cap > 0) x = cap * tanh_of(x * scale / cap) / scale;
-        if (slope != 0) x += slope * static_cast<float>(key - query) / scale;
+        if (slope != 0) x += slope * static_cast<float>(h.distance(query, key)) / scale;
         if (!all && !h.sees(query, key)) x = -INFINITY;
       }
 }

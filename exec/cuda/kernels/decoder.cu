@@ -192,11 +192,12 @@ void row_gate_gradient(const Queue& q, View dx, View dgate, View dy, View x, Vie
   });
 }
 
-void put_columns(const Queue& q, View wide, View narrow, const host::ColumnBlock& b) {
+void put_columns(const Queue& q, View wide, View narrow, const host::ColumnBlock& b,
+                 bool accumulate) {
   with_type(one_type(wide, narrow), [&]<class A>() {
     launch(q, "put_columns", {pack_blocks<A>(b.rows, b.width)}, {kThreads}, 0, move_columns<A>,
            typed<A>(wide.at(b.first)), b.columns, typed<A>(narrow), b.width, b.rows, b.width,
-           false);
+           accumulate);
   });
 }
 void take_columns(const Queue& q, View narrow, View wide, const host::ColumnBlock& b,

@@ -188,6 +188,19 @@ PLANNER_DEVICE void put(A* p, const Words& words) {
   *reinterpret_cast<Words*>(p) = words;
 }
 
+// Where the rows of a sample stand in its sequence: host::Places.
+struct Positions {
+  int64_t early, early_at, late_at;
+  PLANNER_EVERYWHERE int64_t of(int64_t row) const {
+    return row < early ? early_at + row : late_at + row - early;
+  }
+  // Of so many rows, those that stand before a position.
+  PLANNER_EVERYWHERE int64_t before(int64_t position, int64_t rows) const {
+    const auto within = [](int64_t n, int64_t most) { return n < 0 ? 0 : n < most ? n : most; };
+    return within(position - early_at, early) + within(position - late_at, rows - early);
+  }
+};
+
 // ---- operands whose type is known at run time: what is read and written seldom
 // -------------------
 

@@ -29,10 +29,10 @@ __global__ void look_up(A* y, const A* table, const std::int32_t* tokens, int64_
   store_pack(y + r * h, i, h, wide, v);
 }
 
-// y[row] = x[row] + table[row % seq]
+// y[row] = x[row] + table[position of row % seq]
 template <class A>
 __global__ void add_repeated(A* y, const A* x, const A* table, int64_t rows, int64_t h,
-                             int64_t seq) {
+                             int64_t seq, Positions at_rows) {
   constexpr int kSize = Pack<A>::kSize;
   const int64_t packs = (h + kSize - 1) / kSize;
   const int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -41,7 +41,7 @@ __global__ void add_repeated(A* y, const A* x, const A* table, int64_t rows, int
   const bool wide = h % kSize == 0 && aligned(y) && aligned(x) && aligned(table);
   Compute<A> v[kSize], w[kSize];
   load_pack(x + r * h, i, h, wide, v);
-  load_pack(table + r % seq * h, i, h, wide, w);
+  load_pack(table + at_rows.of(r % seq) * h, i, h, wide, w);
   for (int j = 0; j < kSize; ++j) v[j] += w[j];
   store_pack(y + r * h, i, h, wide, v);
 }
@@ -252,13 +252,15 @@ __global__ void join_pieces(Real dtable, Pieces<T> pieces, int64_t h, int64_t fi
 }
 
 template <class A>
-__global__ void position_sums(Real dtable, const A* dy, int64_t rows, int64_t h, int64_t seq) {
+__global__ void position_sums(Real dtable, const A* dy, int64_t rows, int64_t h, int64_t seq,
+                              Positions at_rows) {
   using T = Compute<A>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= smaller(seq, rows) * h) return;
-  T sum = load_real<T>(dtable, i);
+  const int64_t to = at_rows.of(i / h) * h + i % h;
+  T sum = load_real<T>(dtable, to);
   for (int64_t at = i; at < rows * h; at += seq * h) sum += widen(dy[at]);
-  store_real(dtable, i, sum);
+  store_real(dtable, to, sum);
 }
 
 }  // namespace
@@ -326,23 +328,24 @@ void first_token_gradient(const Queue& q, View dx, View dy, int64_t samples, int
   });
 }
 void position_embedding(const Queue& q, View y, View x, View wpe, int64_t rows, int64_t h,
-                        int64_t seq) {
+                        int64_t seq, const host::Places& places) {
   with_type(one_type(y, x, wpe), [&]<class A>() {
     const int64_t packs = (h + Pack<A>::kSize - 1) / Pack<A>::kSize;
     launch(q, "position_embedding", {blocks_of(rows * packs, kThreads)}, {kThreads}, 0,
-           add_repeated<A>, typed<A>(y), typed<A>(x), typed<A>(wpe), rows, h, seq);
+           add_repeated<A>, typed<A>(y), typed<A>(x), typed<A>(wpe), rows, h, seq,
+           positions(places));
   });
 }
 void position_embedding_weight_gradient(const Queue& q, View dwpe, View dy, int64_t rows,
-                                        int64_t h, int64_t seq) {
+                                        int64_t h, int64_t seq, const host::Places& places) {
   with_type(dy.type, [&]<class A>() {
     launch(q, "position_embedding_weight_gradient", {blocks_of(seq * h, kThreads)}, {kThreads}, 0,
-           position_sums<A>, real(dwpe), typed<A>(dy), rows, h, seq);
+           position_sums<A>, real(dwpe), typed<A>(dy), rows, h, seq, positions(places));
   });
 }
 // A row of the table is the bias: repeated every row.
 void bias_add(const Queue& q, View y, View x, View b, int64_t rows, int64_t n) {
-  position_embedding(q, y, x, b, rows, n, 1);
+  position_embedding(q, y, x, b, rows, n, 1, {1, 0, 0});
 }
 
 }  // namespace exec::cuda

@@ -29,10 +29,12 @@ void token_embedding(const Queue& q, View y, View wte, View tokens, std::int64_t
 inline constexpr std::int64_t kTokenPieces = 1024, kPieceRows = 32;
 void token_embedding_weight_gradient(const Queue& q, View dwte, View dy, View tokens,
                                      std::int64_t rows, std::int64_t h, host::TableShard shard);
+// places: of the `seq` rows of each sample.
 void position_embedding(const Queue& q, View y, View x, View wpe, std::int64_t rows,
-                        std::int64_t h, std::int64_t seq);
+                        std::int64_t h, std::int64_t seq, const host::Places& places);
 void position_embedding_weight_gradient(const Queue& q, View dwpe, View dy, std::int64_t rows,
-                                        std::int64_t h, std::int64_t seq);
+                                        std::int64_t h, std::int64_t seq,
+                                        const host::Places& places);
 
 // Types of tokens: `types` of a sample, those of this rank's `rows` from `first`; `count` in all.
 struct TypeRows { std::int64_t samples, rows, types, first, count, h; };
@@ -120,7 +122,8 @@ void lora_up_input_gradient(const Queue& q, View du, View dy, View b, const host
 void lora_up_weight_gradient(const Queue& q, View db, View dy, View u, const host::LoraShape& s);
 
 // ---- rows side by side (multi-token prediction)
-void put_columns(const Queue& q, View wide, View narrow, const host::ColumnBlock& block);
+void put_columns(const Queue& q, View wide, View narrow, const host::ColumnBlock& block,
+                 bool accumulate = false);
 void take_columns(const Queue& q, View narrow, View wide, const host::ColumnBlock& block,
                   bool accumulate);
 
@@ -130,11 +133,14 @@ void latent_join(const Queue& q, View qkv, View queries, View kv, View k_rope,
 void latent_join_gradient(const Queue& q, View dq, View dkv, View dk_rope, View dqkv,
                           const host::HeadShape& s, std::int64_t rotated);
 
-// ---- attention of queries and keys of the same rows: on tensor cores where the type has 16 bits,
+// ---- attention: on tensor cores where the type has 16 bits,
 // heads are a multiple of 8 up to 128, values as wide, and views lie at multiples of 16 bytes;
 // weights and their gradients are then rounded to that type before they are multiplied. plain_...:
 // always without tensor cores, heads of up to 256. sinks may be absent.
-void rotate(const Queue& q, View qkv, const host::HeadShape& s, const host::Rotation& rotation);
+// Of rotate(): rotation.seq rows of a sample, which stand at `places`; rotation.first is not read.
+void rotate(const Queue& q, View qkv, const host::HeadShape& s, const host::Rotation& rotation,
+            const host::Places& places);
+// Queries and keys are the same rows.
 void attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& s,
                View sinks = {});
 void attention_input_gradient(const Queue& q, View dqkv, View dout, View qkv, View out, View lse,
@@ -145,6 +151,24 @@ void plain_attention(const Queue& q, View out, View lse, View qkv, const host::A
                      View sinks = {});
 void plain_attention_input_gradient(const Queue& q, View dqkv, View dout, View qkv, View out,
                                     View lse, const host::AttentionShape& s);
+
+// Rows of a matrix, `ld` elements apart; absent where there is none.
+struct RowsAt {
+  View first;
+  std::int64_t ld = 0;
+};
+// Attention over keys that lie apart from qkv, or over one block of several (context parallelism).
+// keys: a row has the heads of k, then those of v. before: results of the blocks before, into which
+// these are merged; absent for the first. out and before may have any type. See host::attention().
+void block_attention(const Queue& q, RowsAt out, RowsAt before, View lse, View qkv, RowsAt keys,
+                     const host::AttentionShape& s, View sinks = {});
+// dq = before + these keys' part, of any type; dkeys, of that of qkv, may be keys.
+struct BlockGradients {
+  RowsAt dq, before, dkeys;
+};
+void block_attention_input_gradient(const Queue& q, const BlockGradients& to, View dout, View qkv,
+                                    View out, View lse, RowsAt keys,
+                                    const host::AttentionShape& s);
 
 // ---- elementwise
 void unary(const Queue& q, View y, View x, std::int64_t n, models::OpKind kind,

@@ -6,6 +6,7 @@
 
 #include "exec/cuda/kernels/device.cuh"
 #include "exec/cuda/kernels/queue.hpp"
+#include "exec/host/alibi.hpp"
 #include "exec/host/view.hpp"
 
 namespace exec::cuda {
@@ -46,6 +47,7 @@ A* typed(const host::View& v) {
   return static_cast<A*>(v.data);
 }
 inline Real real(const host::View& v) { return {v.data, v.type}; }
+inline Positions positions(const host::Places& p) { return {p.early, p.early_at, p.late_at}; }
 
 // REQUIRES that these views have one type: activations and what they are computed with.
 template <class... V>

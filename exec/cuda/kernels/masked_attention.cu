@@ -49,11 +49,11 @@ __global__ __launch_bounds__(32 * kSinkWarps) void sink_gradient(
 
 void masked_attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& s,
                       View sinks) {
-  rows_attention<true>(q, out, lse, qkv, s, sinks);
+  rows_attention<Form::masked>(q, out, lse, qkv, Heads(s), s, sinks);
 }
 void masked_attention_input_gradient(const Queue& q, View dqkv, View dout, View qkv, View out,
                                      View lse, const host::AttentionShape& s) {
-  rows_attention_gradient<true>(q, dqkv, dout, qkv, out, lse, s);
+  rows_attention_gradient<Form::masked>(q, dqkv, dout, qkv, out, lse, Heads(s), s);
 }
 void attention_sink_gradient(const Queue& q, View dsinks, View dout, View out, View lse,
                              View sinks, const host::AttentionShape& shape) {

@@ -100,7 +100,7 @@ TEST_CASE("root mean square norms of rows and of heads are their host twins") {
 
     Buffer turned = qkv, turned2 = qkv;
     for (const bool inverse : {false, true}) {
-      cuda::rotate(q, turned, heads, {8, 3, inverse, 0, 5e5});
+      cuda::rotate(q, turned, heads, {8, 3, inverse, 0, 5e5}, {3, 0, 0});
       device.wait();
       host::rotate(turned2, heads, {8, 3, inverse, 0, 5e5});
       check_close("rotate", turned, turned2, t);
@@ -124,7 +124,7 @@ TEST_CASE("embeddings and their deterministic gradients are their host twins") {
       device.wait();
       host::token_embedding(y2, table, tokens, rows, h, shard);
       CHECK(y == y2);
-      cuda::position_embedding(q, y, y, wpe, rows, h, seq);
+      cuda::position_embedding(q, y, y, wpe, rows, h, seq, {seq, 0, 0});
       device.wait();
       host::position_embedding(y2, y2, wpe, rows, h, seq);
       CHECK(y == y2);
@@ -132,7 +132,7 @@ TEST_CASE("embeddings and their deterministic gradients are their host twins") {
         Buffer dy = random(r, t, rows * h);
         Buffer dw = random(r, g, shard.rows * h), dw2 = dw, dp = random(r, g, seq * h), dp2 = dp;
         cuda::token_embedding_weight_gradient(q, dw, dy, tokens, rows, h, shard);
-        cuda::position_embedding_weight_gradient(q, dp, dy, rows, h, seq);
+        cuda::position_embedding_weight_gradient(q, dp, dy, rows, h, seq, {seq, 0, 0});
         device.wait();
         // The host rounds a 16-bit sum at every row: f32 sums are what both mean.
         Buffer wide = as(statistic(t), dw2), wide_p = as(statistic(t), dp2);
