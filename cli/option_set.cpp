@@ -30,7 +30,8 @@ namespace {
 struct OtherOptionName {
   std::string_view name, option;
 };
-constexpr std::array<OtherOptionName, 11> kOtherNames{{{"--batch-size", "global-batch"},
+constexpr std::array<OtherOptionName, 16> kOtherNames{{{"--batch", "global-batch"},
+                                                       {"--batch-size", "global-batch"},
                                                        {"--gbs", "global-batch"},
                                                        {"--sequence-length", "seq"},
                                                        {"--max-seq-length", "seq"},
@@ -40,7 +41,11 @@ constexpr std::array<OtherOptionName, 11> kOtherNames{{{"--batch-size", "global-
                                                        {"--nnodes", "gpus"},
                                                        {"--num-nodes", "gpus"},
                                                        {"--nproc-per-node", "gpus-per-node"},
-                                                       {"--machine", "gpu"}}};
+                                                       {"--machine", "gpu"},
+                                                       {"--gpu-type", "gpu"},
+                                                       {"--lora", "lora-rank"},
+                                                       {"--qlora", "quantization"},
+                                                       {"--load-in-4bit", "quantization"}}};
 
 // An option of another name, or a key of the strategy, which is pinned. "" for neither.
 std::string meant_option(std::string_view word, const CLI::App& app) {
