@@ -141,6 +141,16 @@ TEST_CASE("recomputation trains what one rank trains") {
   }
 }
 
+TEST_CASE("half of a product that is kept trains what the host trains") {
+  const Strategy s = strategy(1, 12, 2, recomputing(Checkpoint::selective_op));
+  for (const models::ModelSpec& spec : {tiny_gpt(2), tiny_llama()}) {
+    check(spec, tiny_job(spec, 12, "fp64"), s, kDouble);
+    check(spec, tiny_job(spec, 12, "fp32"), s, kFloat);
+    // Its product is not joined with the GELU that reads it.
+    check(spec, tiny_job(spec, 12, "mixed"), s, kHalfStored, cuda::AttentionKernel::own, true);
+  }
+}
+
 TEST_CASE("tensor ranks, with the sequence divided or not, train what the host's train") {
   check_gpt(mesh(1, 2, 1));
   check_gpt(mesh(1, 3, 2));

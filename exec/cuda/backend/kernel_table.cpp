@@ -23,6 +23,28 @@ void turn(const Queue& q, View qkv, const Operator& op, bool inverse, const Kern
   rotate(q, qkv, head_shape(op, op.rows * c.samples), by, places);
 }
 
+// Columns [n, 2 n) of rows of 2 n elements, which checkpoint=selective_op keeps, into memory of
+// their own or back. No kernel: the driver copies rows.
+void copy_half(const Queue& q, const Operand& half, View rows_of_both, std::int64_t rows,
+               std::int64_t n, bool keeps) {
+  const auto width = static_cast<std::size_t>(core::bytes_of(n, rows_of_both.type).value());
+  auto* const kept = static_cast<std::byte*>(half.data);
+  auto* const latter = static_cast<std::byte*>(rows_of_both.at(n).data);
+  const auto count = static_cast<std::size_t>(rows);
+  if (keeps) q.api.copy({kept, latter, width, 2 * width, width, count}, q.stream);
+  else q.api.copy({latter, kept, 2 * width, width, width, count}, q.stream);
+}
+
+// Where half of the product was kept, the operator makes the other half.
+void product(const Queue& q, const Operator& op, Args args, std::int64_t rows) {
+  const Forward<ops::linear> a(op, args);
+  host::LinearShape shape = linear_shape(op, rows);
+  const bool half = a.has("half");
+  if (half) shape.ldy = 2 * op.n;
+  linear(q, a["y"], a["x"], a["w"], a["b"], shape, false);
+  if (half) copy_half(q, a.operand("half"), a["y"], rows, op.n, false);
+}
+
 void unary(const Queue& q, const Operator& op, ops::Kernel kernel, Args args, bool accumulate,
            std::int64_t rows) {
   const auto a = [&](std::string_view name) {
@@ -30,7 +52,12 @@ void unary(const Queue& q, const Operator& op, ops::Kernel kernel, Args args, bo
   };
   const std::int64_t n = rows * op.n;
   const host::UnaryForm form{op.activation, op.scale};
-  if (kernel == ops::Kernel::forward) return unary(q, a("y"), a("x"), n, op.kind, form);
+  if (kernel == ops::Kernel::forward) {
+    if (args.size() > 2)
+      copy_half(q, args[program::argument(op, kernel, args.size(), "half")], a("x"), rows,
+                op.n / 2, true);
+    return unary(q, a("y"), a("x"), n, op.kind, form);
+  }
   PLANNER_CHECK(!accumulate, op.name + " overwrites its input's gradient");
   unary_gradient(q, a("d_x"), a("d_y"), a(ops::kept_of_unary(op.kind)), n, op.kind, form);
 }
@@ -69,12 +96,11 @@ void forward(const Queue& q, const Operator& op, Args args, const KernelContext&
     case OpKind::geglu:
     case OpKind::clamped_swiglu: {
       const Forward<ops::swiglu> a(op, args);  // all gates have its arguments
+      if (a.has("half")) copy_half(q, a.operand("half"), a["x"], rows, op.n, true);
       return gated(q, a["y"], a["x"], rows, op.n, op.kind);
     }
-    case OpKind::linear: {
-      const Forward<ops::linear> a(op, args);
-      return linear(q, a["y"], a["x"], a["w"], a["b"], linear_shape(op, rows), false);
-    }
+    case OpKind::linear:
+      return product(q, op, args, rows);
     case OpKind::lora_up: {
       const Forward<ops::lora_up> a(op, args);
       return lora_up(q, a["y"], a["u"], a["B"],

@@ -139,9 +139,6 @@ core::Problems CudaPlatform::problems(const program::Program& program, const pla
   if (job.quantization == "two_factor")
     found.push_back({"quantization", "none, int8 or nf4 on a GPU", job.quantization,
                      "plan with --quantization nf4"});
-  if (keeps_beside(program, "half"))
-    found.push_back({"checkpoint", "none, every_k, selective or memory_poor on a GPU",
-                     "selective_op", "plan with --pin checkpoint=selective"});
   if (keeps_beside(program, "probabilities"))
     found.push_back({"attention", "flash2 or flash1 on a GPU", job.attention,
                      "plan with --attention flash2"});

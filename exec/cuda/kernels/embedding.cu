@@ -29,21 +29,21 @@ __global__ void look_up(A* y, const A* table, const std::int32_t* tokens, int64_
   store_pack(y + r * h, i, h, wide, v);
 }
 
-// y[row] = x[row] + table[position of row % seq]
+// y[row] = x[row] + table[position of row % seq], each row the first h of ld elements.
 template <class A>
-__global__ void add_repeated(A* y, const A* x, const A* table, int64_t rows, int64_t h,
+__global__ void add_repeated(A* y, const A* x, const A* table, int64_t rows, int64_t h, int64_t ld,
                              int64_t seq, Positions at_rows) {
   constexpr int kSize = Pack<A>::kSize;
   const int64_t packs = (h + kSize - 1) / kSize;
   const int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (at >= rows * packs) return;
   const int64_t r = at / packs, i = at % packs * kSize;
-  const bool wide = h % kSize == 0 && aligned(y) && aligned(x) && aligned(table);
+  const bool wide = h % kSize == 0 && ld % kSize == 0 && aligned(y) && aligned(x) && aligned(table);
   Compute<A> v[kSize], w[kSize];
-  load_pack(x + r * h, i, h, wide, v);
+  load_pack(x + r * ld, i, h, wide, v);
   load_pack(table + at_rows.of(r % seq) * h, i, h, wide, w);
   for (int j = 0; j < kSize; ++j) v[j] += w[j];
-  store_pack(y + r * h, i, h, wide, v);
+  store_pack(y + r * ld, i, h, wide, v);
 }
 
 // y[row] = x[row] + table[type of the row]. A sample has `each` types, of which those of its rows
@@ -327,14 +327,18 @@ void first_token_gradient(const Queue& q, View dx, View dy, int64_t samples, int
            first_rows<A, true>, typed<A>(dx), typed<A>(dy), samples, rows, n, accumulate);
   });
 }
-void position_embedding(const Queue& q, View y, View x, View wpe, int64_t rows, int64_t h,
-                        int64_t seq, const host::Places& places) {
-  with_type(one_type(y, x, wpe), [&]<class A>() {
+static void add_rows_of(const Queue& q, View y, View x, View table, int64_t rows, int64_t h,
+                        int64_t ld, int64_t seq, const host::Places& places) {
+  with_type(one_type(y, x, table), [&]<class A>() {
     const int64_t packs = (h + Pack<A>::kSize - 1) / Pack<A>::kSize;
     launch(q, "position_embedding", {blocks_of(rows * packs, kThreads)}, {kThreads}, 0,
-           add_repeated<A>, typed<A>(y), typed<A>(x), typed<A>(wpe), rows, h, seq,
+           add_repeated<A>, typed<A>(y), typed<A>(x), typed<A>(table), rows, h, ld, seq,
            positions(places));
   });
+}
+void position_embedding(const Queue& q, View y, View x, View wpe, int64_t rows, int64_t h,
+                        int64_t seq, const host::Places& places) {
+  add_rows_of(q, y, x, wpe, rows, h, h, seq, places);
 }
 void position_embedding_weight_gradient(const Queue& q, View dwpe, View dy, int64_t rows,
                                         int64_t h, int64_t seq, const host::Places& places) {
@@ -344,8 +348,8 @@ void position_embedding_weight_gradient(const Queue& q, View dwpe, View dy, int6
   });
 }
 // A row of the table is the bias: repeated every row.
-void bias_add(const Queue& q, View y, View x, View b, int64_t rows, int64_t n) {
-  position_embedding(q, y, x, b, rows, n, 1, {1, 0, 0});
+void bias_add(const Queue& q, View y, View x, View b, int64_t rows, int64_t n, int64_t ld) {
+  add_rows_of(q, y, x, b, rows, n, ld > 0 ? ld : n, 1, {1, 0, 0});
 }
 
 }  // namespace exec::cuda

@@ -115,7 +115,9 @@ bool linear_gelu(const Queue& q, View z, View y, View x, View w, View bias,
                  const host::LinearShape& s);
 bool linear_input_gradient_gelu(const Queue& q, View dx, View dy, View w, View x,
                                 const host::LinearShape& s);
-void bias_add(const Queue& q, View y, View x, View b, std::int64_t rows, std::int64_t n);
+// ld: elements between rows of x and y; 0: n.
+void bias_add(const Queue& q, View y, View x, View b, std::int64_t rows, std::int64_t n,
+              std::int64_t ld = 0);
 void bias_gradient(const Queue& q, View db, View dy, std::int64_t rows, std::int64_t n);
 void lora_up(const Queue& q, View y, View u, View b, const host::LoraShape& s);
 void lora_up_input_gradient(const Queue& q, View du, View dy, View b, const host::LoraShape& s);

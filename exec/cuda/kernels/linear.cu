@@ -54,7 +54,7 @@ void linear(const Queue& q, View y, View x, View w, View bias, const host::Linea
   };
   columns(0, first);
   if (first < s.n) columns(first, s.n - first);
-  if (apart) bias_add(q, y, y, bias, s.rows, s.n);
+  if (apart) bias_add(q, y, y, bias, s.rows, s.n, s.ldy);
 }
 void linear_input_gradient(const Queue& q, View dx, View dy, View w, const host::LinearShape& s,
                            bool accumulate) {
