@@ -269,40 +269,37 @@ for refused in graph:1 shared:1; do
   ends 2 'operators that the cuda backend computes, found\|activations that alone read' timeout $kHangs "$planner" exec refused.json --backend cuda --quiet
 done
 
-# What decoders have had since GPT-2, a mixture and BERT train as on the host.
+# PLAN.json trains on the GPU as on the host, in the same memory.
+trains_as_on_host() {
+  for backend in host cuda; do
+    timeout $kHangs "$planner" exec "$1.json" --backend $backend --steps 2 --quiet --out "$1-$backend.json" >/dev/null
+  done
+  if command -v python3 >/dev/null; then
+    python3 - "$1" <<'PYTHON'
+import json, sys
+host, cuda = (json.load(open(f"{sys.argv[1]}-{name}.json")) for name in ("host", "cuda"))
+for x, y in zip(cuda["loss"], host["loss"], strict=True):
+    assert abs(x - y) <= 1e-5 * abs(y), (sys.argv[1], x, y)
+assert cuda["memory"]["live"] == host["memory"]["live"], sys.argv[1]
+PYTHON
+  fi
+}
+
+# What decoders have had since GPT-2, a mixture and BERT.
 for model in mixtral bert mpt; do
   "$planner" --model "$model.json" --gpus 1 --seq 12 --global-batch 2 --gpu h200-sxm-141g --recipe fp32 \
     --optimizer momentum --quiet --out "$model-plan.json" >/dev/null
-  for backend in host cuda; do
-    timeout $kHangs "$planner" exec "$model-plan.json" --backend $backend --steps 2 --quiet --out "$model-$backend.json" >/dev/null
-  done
-  if command -v python3 >/dev/null; then
-    python3 - "$model" <<'PYTHON'
-import json, sys
-host, cuda = (json.load(open(f"{sys.argv[1]}-{name}.json")) for name in ("host", "cuda"))
-for x, y in zip(cuda["loss"], host["loss"], strict=True):
-    assert abs(x - y) <= 1e-5 * abs(y), (sys.argv[1], x, y)
-PYTHON
-  fi
+  trains_as_on_host "$model-plan"
 done
 
-# Ranks that divide a sample train as on the host, by every method, and a plan says that no GPU has run them.
+# Ranks that divide a sample, by every method; a plan says that no GPU has run them. Half of a product that is kept.
 for method in gather ring exchange; do
   plan "$method" --gpus 2 --global-batch 2 --recipe fp32 --pin context=2 --pin "context_method=$method"
   grep -q 'context parallelism of framework native has not run on a GPU yet' "$method.json" || fail "$method: not said"
-  for backend in host cuda; do
-    timeout $kHangs "$planner" exec "$method.json" --backend $backend --steps 2 --quiet --out "$method-$backend.json" >/dev/null
-  done
-  if command -v python3 >/dev/null; then
-    python3 - "$method" <<'PYTHON'
-import json, sys
-host, cuda = (json.load(open(f"{sys.argv[1]}-{name}.json")) for name in ("host", "cuda"))
-for x, y in zip(cuda["loss"], host["loss"], strict=True):
-    assert abs(x - y) <= 1e-5 * abs(y), (sys.argv[1], x, y)
-assert cuda["memory"]["live"] == host["memory"]["live"]
-PYTHON
-  fi
+  trains_as_on_host "$method"
 done
+plan halves --gpus 1 --global-batch 2 --recipe fp32 --pin checkpoint=selective_op
+trains_as_on_host halves
 
 # Products in 8 bits train as on the host, but for operands that round the other way.
 printf '%s' '{"model_type":"llama","num_hidden_layers":2,"hidden_size":32,"intermediate_size":48,"num_attention_heads":2,"num_key_value_heads":1,"max_position_embeddings":16,"vocab_size":61}' >llama.json
