@@ -38,11 +38,13 @@ std::string nearest_text(const Plan& plan) {
   });
   std::string text = fmt::format("The nearest alternative is {}: {}.", against(*nearest, chosen),
                                  changed_keys(chosen.strategy, nearest->strategy));
-  if (ties > 0)
-    text += fmt::format(" {} of the {} alternatives are too near to tell apart by prediction: "
-                        "measure short runs.",
-                        ties, plan.alternatives.size());
-  return text;
+  if (ties == 0) return text;
+  const auto all = std::ssize(plan.alternatives);
+  const std::string who = all == 1      ? "It is"
+                          : ties == all ? fmt::format("All {} alternatives are", all)
+                          : ties == 1   ? fmt::format("One of the {} alternatives is", all)
+                                        : fmt::format("{} of the {} alternatives are", ties, all);
+  return text + ' ' + who + " too near to tell apart by prediction: measure short runs.";
 }
 
 // Every other candidate that the plan holds.

@@ -220,7 +220,7 @@ Subject chosen_of(const planner::Plan& plan, std::string label) {
   const auto memory = std::ranges::find(plan.rejected, "memory", &planner::Rejection::limit);
   const planner::Rejection& r =
       memory == plan.rejected.end() ? plan.rejected.front() : *memory;
-  s.reason = r.fix.empty() ? r.limit : fmt::format("{}; {}", r.limit, r.fix);
+  s.reason = r.fix.empty() ? r.limit : fmt::format("{}. Fix: {}", r.limit, r.fix);
   return s;
 }
 

@@ -59,6 +59,23 @@ TEST_CASE("what would change the choice names the alternative, memory and links"
                       "evaluated): data=1"));
 }
 
+TEST_CASE("alternatives that prediction cannot tell apart are counted in words") {
+  planner::Plan plan = reports_test::sample_plan();
+  planner::Candidate near = plan.alternatives[0];
+  near.time.step = plan.chosen->time.step * 1.001;
+  const auto said = [&](const std::vector<planner::Candidate>& all) {
+    plan.alternatives = all;
+    return what_would_change(plan)[0];
+  };
+  const std::string rest = " too near to tell apart by prediction";
+  const planner::Candidate far = plan.alternatives[0];
+  CHECK(has(said({near}), ". It is" + rest));
+  CHECK(has(said({near, near}), "All 2 alternatives are" + rest));
+  CHECK(has(said({near, far}), "One of the 2 alternatives is" + rest));
+  CHECK(has(said({near, near, far}), "2 of the 3 alternatives are" + rest));
+  CHECK_FALSE(has(said({far}), rest));
+}
+
 TEST_CASE("a choice that may run out of memory comes with the fastest that hardly does") {
   planner::Plan plan = reports_test::sample_plan();
   plan.chosen->uncertainty.out_of_memory = 0.027;
