@@ -104,6 +104,8 @@ PYTHON
   strategies)
     for pins in "3 --pin data=3 --pin sharding=zero3" "3 --pin data=3 --pin grad_sync=tree" \
       "2 --pin tensor=2" "2 --pin pipeline=2 --pin schedule=1f1b" \
+      "2 --pin context=2 --pin context_method=gather" "2 --pin context=2 --pin context_method=ring" \
+      "2 --pin context=2 --pin context_method=exchange" "3 --pin checkpoint=selective_op" \
       "3 --pin checkpoint=every_k --pin checkpoint_every=1"; do
       # shellcheck disable=SC2086  # words
       plan many --recipe fp32 --optimizer momentum --gpus $pins 2>err.txt || fail "$(cat err.txt)"

@@ -181,6 +181,8 @@ table() {
 124m-data2|gpt2-124m|2|32|--recipe mixed --pin data=2
 124m-zero3|gpt2-124m|2|32|--recipe mixed --pin data=2 --pin sharding=zero3
 124m-pipeline|gpt2-124m|2|32|--recipe mixed --pin pipeline=2 --pin schedule=1f1b
+124m-exchange|gpt2-124m|2|32|--recipe mixed --pin context=2 --pin context_method=exchange
+124m-ring|gpt2-124m|2|32|--recipe mixed --pin context=2 --pin context_method=ring
 TABLE
 }
 
