@@ -111,26 +111,15 @@ __global__ void __launch_bounds__(kTensorThreads, 2)
   constexpr bool kMasked = kForm != Form::plain;
   constexpr int kTiles = Of::kTiles, kMet = Of::kMet;
   PLANNER_SHARED(A, memory);
-  const Place at(s, blockIdx.z, blockIdx.y);
-  const A* const keys = keys_of(s, qkv);
-  const int seq = static_cast<int>(s.seq), key_rows = static_cast<int>(s.key_rows());
-  const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Of::kOwn;
+  const QueryBlock<kForm, Of> b(s, slopes);
+  const int own = b.own, seq = b.seq, tiles = b.tiles;
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
-  const int own = first + warp * 16 * kTiles;
-  const int tiles = tiles_of<kForm>(s, first + Of::kOwn, kMet);
-  const int own_end = kMasked ? keys_before<kForm>(s, own + 16 * kTiles) : own + 16 * kTiles;
-  const int start = kMasked ? static_cast<int>(s.first_key(first)) / kMet : 0;
-  const float slope = kMasked && slopes.count > 0 ? static_cast<float>(slopes.of[blockIdx.y]) : 0;
   // The first tile arrives where own rows do not.
-  const auto stage = [&](int j) { return memory + (j - start) % 2 * (2 * kMet * R::kLd); };
-  const auto fetch = [&](int j) {
-    R::template fetch<kMet>(stage(j), keys + at.k, s.key_ld(), j * kMet, key_rows, s.d);
-    R::template fetch<kMet>(stage(j) + kMet * R::kLd, keys + v_at(s, at), s.key_ld(), j * kMet,
-                            key_rows, s.d);
-  };
+  const auto stage = [&](int j) { return memory + (j - b.start) % 2 * (2 * kMet * R::kLd); };
+  const auto fetch = [&](int j) { b.template fetch<R>(s, qkv, stage(j), j); };
   A* const rows = memory + Of::kOwnAt * R::kLd;
-  R::template fetch<Of::kOwn>(rows, qkv + at.q, s.ld, first, seq, s.d);
-  fetch(start);
+  R::template fetch<Of::kOwn>(rows, qkv + b.at.q, s.ld, b.first, seq, s.d);
+  fetch(b.start);
   await_copies();
   __syncthreads();
   using Own = std::conditional_t<Of::kHeld, typename R::template Held<kTiles>, typename R::Read>;
@@ -140,14 +129,14 @@ __global__ void __launch_bounds__(kTensorThreads, 2)
   Running<kTiles, kHead> run(sunk ? widen(sinks[blockIdx.y]) / static_cast<float>(s.scale)
                                   : -INFINITY);
   const float scale = static_cast<float>(s.scale) * kLog2E;
-  for (int j = start; j < tiles; ++j) {
+  for (int j = b.start; j < tiles; ++j) {
     await_copies();
     __syncthreads();                   // the tile is here, and nobody reads the one before
     if (j + 1 < tiles) fetch(j + 1);
-    if (j * kMet >= own_end) continue;
+    if (j * kMet >= b.own_end) continue;
     float score[kTiles][kMet / 8][4];
     R::multiply(score, q, stage(j));
-    if constexpr (kMasked) mask<false>(score, own, j * kMet, s, slope);
+    if constexpr (kMasked) mask<false>(score, own, j * kMet, s, b.slope);
     else if ((j + 1) * kMet - 1 > own) hide<false>(score, own, j * kMet);
     run.template take<kForm>(score, scale);
     R::add_weighted(run.out, score, stage(j) + kMet * R::kLd);
@@ -157,7 +146,7 @@ __global__ void __launch_bounds__(kTensorThreads, 2)
   if constexpr (kForm == Form::apart) {
     for (auto& sums : run.sum)
       for (float& sum : sums) sum = over_quad(sum, Plus{});
-    merge_rows<kTiles, kHead>(s, at, blockIdx.z, blockIdx.y, own, run.out, run.top, run.sum, lse);
+    merge_rows<kTiles, kHead>(s, b.at, blockIdx.z, blockIdx.y, own, run.out, run.top, run.sum, lse);
   } else {
     float factor[kTiles][2];
     for (int m = 0; m < kTiles; ++m)
@@ -166,9 +155,9 @@ __global__ void __launch_bounds__(kTensorThreads, 2)
         const int row = own + 16 * m + 8 * h + lane / 4;
         factor[m][h] = 1.0F / sum;
         if (lane % 4 == 0 && row < seq)
-          lse[at.statistic + row] = run.top[m][h] * static_cast<float>(s.scale) + log_of(sum);
+          lse[b.at.statistic + row] = run.top[m][h] * static_cast<float>(s.scale) + log_of(sum);
       }
-    R::store(out + at.out, s.out_ld, own, seq, s.d, run.out, factor,
+    R::store(out + b.at.out, s.out_ld, own, seq, s.d, run.out, factor,
              memory + warp * 16 * kTiles * R::kLd);
   }
 }

@@ -70,26 +70,16 @@ __global__ void __launch_bounds__(kTensorThreads, 2)
   constexpr bool kMasked = kForm != Form::plain;
   constexpr int kTiles = Of::kTiles, kMet = Of::kMet;
   PLANNER_SHARED(A, memory);
-  const Place at(s, blockIdx.z, blockIdx.y);
-  const A* const keys = keys_of(s, qkv);
-  const int seq = static_cast<int>(s.seq), key_rows = static_cast<int>(s.key_rows());
-  const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Of::kOwn;
+  const QueryBlock<kForm, Of> b(s, slopes);
+  const int own = b.own, seq = b.seq, tiles = b.tiles;
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
-  const int own = first + warp * 16 * kTiles;
-  const int tiles = tiles_of<kForm>(s, first + Of::kOwn, kMet);
-  const int own_end = kMasked ? keys_before<kForm>(s, own + 16 * kTiles) : own + 16 * kTiles;
-  const int start = kMasked ? static_cast<int>(s.first_key(first)) / kMet : 0;
-  const float slope = kMasked && slopes.count > 0 ? static_cast<float>(slopes.of[blockIdx.y]) : 0;
   A* const rows = memory + 4 * kMet * R::kLd;  // q, then dout
   const auto stage = [&](int j) { return memory + j % 2 * (2 * kMet * R::kLd); };
-  const auto fetch = [&](int j) {
-    R::template fetch<kMet>(stage(j), keys + at.k, s.key_ld(), j * kMet, key_rows, s.d);
-    R::template fetch<kMet>(stage(j) + kMet * R::kLd, keys + v_at(s, at), s.key_ld(), j * kMet,
-                            key_rows, s.d);
-  };
-  R::template fetch<Of::kOwn>(rows, qkv + at.q, s.ld, first, seq, s.d);
-  R::template fetch<Of::kOwn>(rows + Of::kOwn * R::kLd, dout + at.out, s.out_ld, first, seq, s.d);
-  fetch(start);
+  const auto fetch = [&](int j) { b.template fetch<R>(s, qkv, stage(j), j); };
+  R::template fetch<Of::kOwn>(rows, qkv + b.at.q, s.ld, b.first, seq, s.d);
+  R::template fetch<Of::kOwn>(rows + Of::kOwn * R::kLd, dout + b.at.out, s.out_ld, b.first, seq,
+                              s.d);
+  fetch(b.start);
   await_copies();
   __syncthreads();
   A* const mine = rows + warp * 16 * kTiles * R::kLd;
@@ -98,19 +88,19 @@ __global__ void __launch_bounds__(kTensorThreads, 2)
   for (int m = 0; m < kTiles; ++m)
     for (int h = 0; h < 2; ++h) {
       const int row = own + 16 * m + 8 * h + lane / 4;
-      above[m][h] = row < seq ? lse[at.statistic + row] * kLog2E : 0;
-      less[m][h] = row < seq ? delta[at.statistic + row] : 0;
+      above[m][h] = row < seq ? lse[b.at.statistic + row] * kLog2E : 0;
+      less[m][h] = row < seq ? delta[b.at.statistic + row] : 0;
     }
 
   const float scale = static_cast<float>(s.scale) * kLog2E;
-  for (int j = start; j < tiles; ++j) {
+  for (int j = b.start; j < tiles; ++j) {
     await_copies();
     __syncthreads();
     if (j + 1 < tiles) fetch(j + 1);
-    if (j * kMet >= own_end) continue;
+    if (j * kMet >= b.own_end) continue;
     float score[kTiles][kMet / 8][4], ds[kTiles][kMet / 8][4];
     R::multiply(score, q, stage(j));
-    if constexpr (kMasked) mask<false>(score, own, j * kMet, s, slope);
+    if constexpr (kMasked) mask<false>(score, own, j * kMet, s, b.slope);
     else if ((j + 1) * kMet - 1 > own) hide<false>(score, own, j * kMet);
     R::multiply(ds, g, stage(j) + kMet * R::kLd);
     PLANNER_UNROLL
@@ -130,7 +120,7 @@ __global__ void __launch_bounds__(kTensorThreads, 2)
   } else {
     float factor[kTiles][2];
     for (auto& f : factor) f[0] = f[1] = static_cast<float>(s.scale);
-    R::store(dqkv + at.q, s.ld, own, seq, s.d, acc, factor, mine);
+    R::store(dqkv + b.at.q, s.ld, own, seq, s.d, acc, factor, mine);
   }
 }
 

@@ -32,6 +32,36 @@ PLANNER_DEVICE int64_t v_at(const Heads& s, const Place& at) {
   return at.k + static_cast<int64_t>(s.kv_heads) * s.d;
 }
 
+// A block's query rows [first, first + Of::kOwn) of a head, the warp's own from `own` on, and the
+// tiles of keys [start, tiles) that they meet; the longest rows first.
+template <Form kForm, class Of>
+struct QueryBlock {
+  static constexpr bool kMasked = kForm != Form::plain;
+  static constexpr int kOfWarp = 16 * Of::kTiles;
+  Place at;
+  int seq, key_rows, first, own, own_end;  // own_end: of the keys that own rows see
+  int tiles, start;
+  float slope;                         // of linear biases
+  PLANNER_DEVICE QueryBlock(const HeadsOf<kForm>& s, const Slopes& slopes)
+      : at(s, blockIdx.z, blockIdx.y), seq(static_cast<int>(s.seq)),
+        key_rows(static_cast<int>(s.key_rows())),
+        first(static_cast<int>(gridDim.x - 1 - blockIdx.x) * Of::kOwn),
+        own(first + static_cast<int>(threadIdx.x / 32) * kOfWarp),
+        own_end(kMasked ? keys_before<kForm>(s, own + kOfWarp) : own + kOfWarp),
+        tiles(tiles_of<kForm>(s, first + Of::kOwn, Of::kMet)),
+        start(kMasked ? static_cast<int>(s.first_key(first)) / Of::kMet : 0),
+        slope(kMasked && slopes.count > 0 ? static_cast<float>(slopes.of[blockIdx.y]) : 0) {}
+
+  // Tile j of keys, and of values behind it.
+  template <class R, class A>
+  PLANNER_DEVICE void fetch(const HeadsOf<kForm>& s, const A* qkv, A* to, int j) const {
+    const A* const keys = keys_of(s, qkv);
+    R::template fetch<Of::kMet>(to, keys + at.k, s.key_ld(), j * Of::kMet, key_rows, s.d);
+    R::template fetch<Of::kMet>(to + Of::kMet * R::kLd, keys + v_at(s, at), s.key_ld(),
+                                j * Of::kMet, key_rows, s.d);
+  }
+};
+
 // body.template operator()<A, kHead>().
 template <Form kForm, class Body>
 void with_head(core::DType type, int d, Body&& body) {
