@@ -98,9 +98,9 @@ void qk_norm_weight_gradient(View dq_gamma, View dk_gamma, View dy, View qkv, Vi
 
 struct Rotation {
   std::int64_t rotated = 0;            // leading dimensions of a head that turn; even
-  std::int64_t seq = 0;                // the position of a row is first + row % seq
+  std::int64_t seq = 0;                // rows of a sample
   bool inverse = false;                // the gradient turns back
-  std::int64_t first = 0;
+  Places places{};                     // of the rows of a sample
   double base = 10000;
 };
 // q and k in place: pair (i, i + rotated / 2) turns by position base^(-2 i / rotated) [rope].

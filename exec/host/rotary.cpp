@@ -36,7 +36,7 @@ void rotate_as(View qkv, const HeadShape& s, const Rotation& rotation) {
       speed[i] = std::pow(rotation.base, -2.0 * static_cast<double>(c + i) /
                                      static_cast<double>(rotation.rotated));
     for (std::int64_t r = 0; r < s.rows; ++r) {
-      const auto position = static_cast<double>(rotation.first + r % rotation.seq);
+      const auto position = static_cast<double>(rotation.places.of(r % rotation.seq));
       for (std::int64_t i = 0; i < m; ++i) {
         cosine[i] = static_cast<T>(std::cos(position * speed[i]));
         sine[i] = static_cast<T>(direction * std::sin(position * speed[i]));

@@ -47,13 +47,6 @@ void linear(const Operator& op, Args args, std::int64_t rows, host::Workspace ws
     host::copy(y.at(r * 2 * op.n + op.n), kept.at(r * op.n), op.n);
 }
 
-void turn(host::View qkv, const Operator& op, bool inverse, const KernelContext& c) {
-  each_run(op, c, [&](std::int64_t row, std::int64_t count, std::int64_t position) {
-    const host::HeadShape shape = head_shape(op, count);
-    host::rotate(qkv.at(row * shape.columns()), shape, rotation(op, inverse, position));
-  });
-}
-
 // One function of each element: from x to y, from d_y and what is kept to d_x.
 void unary(const Operator& op, ops::Kernel kernel, Args args, bool accumulate,
            std::int64_t rows) {
@@ -113,7 +106,9 @@ void forward(const Operator& op, Args args, const KernelContext& c, host::Worksp
       return host::qk_norm(a["y"], a["rstd"], a["qkv"], a["q_gamma"], a["k_gamma"],
                            head_shape(op, rows), c.norm_epsilon, op.gamma_offset);
     }
-    case OpKind::rope: return turn(Forward<ops::rope>(op, args)["y"], op, false, c);
+    case OpKind::rope:
+      return host::rotate(Forward<ops::rope>(op, args)["y"], head_shape(op, rows),
+                          rotation(op, false, c));
     case OpKind::swiglu:
     case OpKind::geglu:
     case OpKind::clamped_swiglu: {
@@ -190,7 +185,9 @@ void input_gradient(const Operator& op, Args args, bool accumulate, const Kernel
       return host::qk_norm_input_gradient(a["d_qkv"], a["d_y"], a["qkv"], a["q_gamma"],
                                           a["k_gamma"], a["rstd"], shape, op.gamma_offset);
     }
-    case OpKind::rope: return turn(InputGradient<ops::rope>(op, args)["d_y"], op, true, c);
+    case OpKind::rope:
+      return host::rotate(InputGradient<ops::rope>(op, args)["d_y"], head_shape(op, rows),
+                          rotation(op, true, c));
     case OpKind::swiglu:
     case OpKind::geglu:
     case OpKind::clamped_swiglu: {

@@ -95,11 +95,6 @@ inline host::View own_heads(const host::View& v, const models::Operator& op,
   return v ? v.at(first_head(op, c)) : v;
 }
 
-inline host::Rotation rotation(const models::Operator& op, bool inverse, std::int64_t first = 0) {
-  return {op.n / (op.heads + op.kv_heads), op.rows, inverse, first,
-          op.rotary_base};
-}
-
 inline host::WidthNorm width_norm(const models::Operator& op, const KernelContext& c) {
   return {c.norm_epsilon, op.scale};
 }
@@ -165,6 +160,11 @@ inline SampleRows sample_rows(const models::Operator& op, const KernelContext& c
   const std::int64_t rows = op.rows / op.origins;
   if (op.rows > c.slice.rows) return {rows, {rows, 0, 0}};  // sequences are the operator's own
   return {rows, places(c.slice.runs(first_row(op, c), rows))};
+}
+
+inline host::Rotation rotation(const models::Operator& op, bool inverse, const KernelContext& c) {
+  const auto [rows, places] = sample_rows(op, c);
+  return {op.n / (op.heads + op.kv_heads), rows, inverse, places, op.rotary_base};
 }
 
 // use(first row among those of all samples, rows, position of the first), rows ascending.

@@ -232,8 +232,7 @@ SpaceOptions options_of(const Question& question, const Request& request, const 
   if (can_divide_samples(plan)) options.least_tokens = kTokensOfRank;
   // This tool's executor asks a library for attention over whole rows and some heads, not over keys
   // of other ranks.
-  const cost::Machine& machine = question.machine;
-  if (machine.executor_kernels && machine.attention_workspace.value() > 0)
+  if (question.machine.attention_workspace.value() > 0)
     options.exchanged_heads = plan.model.kv_heads;
   const hw_profiles::Framework& framework = question.profile.framework;
   options.pointwise = framework.recomputes_pointwise;

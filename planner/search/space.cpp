@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "planner/lowering/lower.hpp"
+#include "planner/strategy/context_problems.hpp"
 #include "planner/strategy/schedules.hpp"
 
 namespace planner {
@@ -76,15 +77,17 @@ class Space {
       if (ranks % s.context == 0 && job_.seq_len % (2 * s.context * tensor) == 0) with_context(s);
   }
 
-  bool exchanges_heads(Strategy s) const {
+  void choose_context_method(Strategy& s) const {
+    const bool may = s.context > 1 && options_.exchanged_heads > 0 &&
+                     exchange_divides(options_.exchanged_heads, s) &&
+                     !constraints_.is_pinned("context_method");
+    if (!may) return;
     s.context_method = ContextMethod::exchange;
-    return s.context > 1 && options_.exchanged_heads > 0 &&
-           options_.exchanged_heads % (s.tensor * s.context) == 0 &&
-           !constraints_.is_pinned("context_method") && constraints_.admits(s, {"context_method"});
+    if (!constraints_.admits(s, {"context_method"})) s.context_method = base_.context_method;
   }
 
   void with_context(Strategy s) {
-    if (exchanges_heads(s)) s.context_method = ContextMethod::exchange;
+    choose_context_method(s);
     const std::int64_t model_ranks = s.tensor * s.pipeline * s.context;
     const bool pinned = constraints_.is_pinned("tensor") || constraints_.is_pinned("pipeline");
     if (workers_ % model_ranks != 0 && !pinned) return;

@@ -41,7 +41,7 @@ void add_method(const models::ModelSpec& spec, const Job& job, const Strategy& s
     return;
   }
   const bool grouped = spec.kv_heads != spec.heads;  // which are not replicated
-  if (spec.kv_heads % (s.tensor * s.context) != 0)
+  if (!exchange_divides(spec.kv_heads, s))
     refuse("context_method",
            fmt::format("tensor x context that divides {} {} with exchange", spec.kv_heads,
                        grouped ? "key-value heads" : "heads"),

@@ -33,6 +33,18 @@ inline planner::Strategy sliced(std::int64_t data, std::int64_t context,
   return s;
 }
 
+inline constexpr planner::ContextMethod kContextMethods[] = {planner::ContextMethod::gather,
+                                                             planner::ContextMethod::ring,
+                                                             planner::ContextMethod::exchange};
+
+inline planner::Strategy by_method(planner::ContextMethod method, std::int64_t data,
+                                   std::int64_t context,
+                                   const std::function<void(planner::Strategy&)>& change = {}) {
+  planner::Strategy s = sliced(data, context, change);
+  s.context_method = method;
+  return s;
+}
+
 inline std::function<void(planner::Strategy&)> sharded_all(planner::Sharding how,
                                                             std::int64_t group = 0) {
   return [=](planner::Strategy& s) {

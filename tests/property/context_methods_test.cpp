@@ -15,13 +15,6 @@ namespace {
 
 constexpr ContextMethod kPartwise[] = {ContextMethod::ring, ContextMethod::exchange};
 
-Strategy by_method(ContextMethod method, std::int64_t data, std::int64_t context,
-                   const std::function<void(Strategy&)>& change = {}) {
-  Strategy s = sliced(data, context, change);
-  s.context_method = method;
-  return s;
-}
-
 }  // namespace
 
 TEST_CASE("2, 3, 4 and 6 ranks of a ring or an exchange equal the reference, bit by bit") {
@@ -123,8 +116,7 @@ TEST_CASE("linear biases equal one rank in every method, beside tensor ranks too
   const auto check = [&](const Strategy& s) {
     check_close(spec, job, expected, s, kDoubleTolerance, kDoubleTolerance);
   };
-  for (const ContextMethod method :
-       {ContextMethod::gather, ContextMethod::ring, ContextMethod::exchange}) {
+  for (const ContextMethod method : kContextMethods) {
     for (const std::int64_t tensor : {1, 2, 3}) {
       Strategy s = by_method(method, 2, 2);
       s.tensor = tensor;
@@ -137,8 +129,7 @@ TEST_CASE("linear biases equal one rank in every method, beside tensor ranks too
 
 TEST_CASE("linear biases of divided samples, sharded, recomputed and in pipelines, bit by bit") {
   const models::ModelSpec spec = with_tokens(tiny_of(models::Family::mpt), 12);
-  for (const ContextMethod method :
-       {ContextMethod::gather, ContextMethod::ring, ContextMethod::exchange})
+  for (const ContextMethod method : kContextMethods)
     for (const char* recipe : {"fp32", "mixed"}) {
       const auto check = [&](const Strategy& s) {
         check_equal(spec, job_of(spec, recipe), s);

@@ -134,11 +134,7 @@ TEST_CASE("they are of decoders with other norms and gates, of chains and of ada
 TEST_CASE("they are of context ranks, by every method") {
   for (const auto& base : {tiny_gpt(), tiny_llama()}) {
     const models::ModelSpec spec = with_tokens(base, 12);
-    for (const ContextMethod method :
-         {ContextMethod::gather, ContextMethod::ring, ContextMethod::exchange}) {
-      Strategy s = sliced(1, 2);
-      s.context_method = method;
-      check_counts(spec, tiny_job(spec, 12), s, {});
-    }
+    for (const ContextMethod method : kContextMethods)
+      check_counts(spec, tiny_job(spec, 12), by_method(method, 1, 2), {});
   }
 }

@@ -76,12 +76,8 @@ TEST_CASE("data ranks over NCCL train what threads train") {
 
 TEST_CASE("context ranks over NCCL train what threads train, in every method") {
   const models::ModelSpec spec = with_tokens(tiny_gpt(2), 12);
-  for (const ContextMethod method :
-       {ContextMethod::gather, ContextMethod::ring, ContextMethod::exchange}) {
-    Strategy s = sliced(2, 2, sharded_all(Sharding::zero3));
-    s.context_method = method;
-    check(spec, job_of(spec), s);
-  }
+  for (const ContextMethod method : kContextMethods)
+    check(spec, job_of(spec), by_method(method, 2, 2, sharded_all(Sharding::zero3)));
 }
 
 TEST_CASE("parameter servers over NCCL train what threads train") {

@@ -104,7 +104,7 @@ class Transformer : TransformerEnds {
     for (std::int64_t r = 0; r < rows_; ++r)
       host::rotate(qkv.at(r * row.columns()), row,
                    {static_cast<std::int64_t>(v_.rotary_fraction * static_cast<double>(d_)), 1,
-                    inverse, position(r), v_.rotary_base});
+                    inverse, {1, position(r), 0}, v_.rotary_base});
   }
   View scores(Layer& k) const { return b_.stores_scores ? k.probabilities.at() : View{}; }
   // Columns of keys and values of every row: out of or into qkv.

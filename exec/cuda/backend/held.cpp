@@ -175,7 +175,7 @@ bool CudaBackend::hold_product(const program::Action& action, const models::Oper
   p.shape = linear_shape(op, op.rows * context.samples);
   if (forward) {
     const Forward<ops::linear> a(op, args);
-    if (a.has("half")) return false;   // of which it makes every row's first columns alone
+    if (a.has("half")) return false;   // it computes the first columns of each row alone
     p.out = a["y"], p.in = a["x"], p.w = a["w"], p.bias = a["b"];
   } else {
     const InputGradient<ops::linear> a(op, args);

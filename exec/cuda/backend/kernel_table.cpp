@@ -16,15 +16,8 @@ namespace {
 
 using Args = std::span<const Operand>;
 
-void turn(const Queue& q, View qkv, const Operator& op, bool inverse, const KernelContext& c) {
-  host::Rotation by = rotation(op, inverse);
-  const auto [rows, places] = sample_rows(op, c);
-  by.seq = rows;
-  rotate(q, qkv, head_shape(op, op.rows * c.samples), by, places);
-}
-
-// Columns [n, 2 n) of rows of 2 n elements, which checkpoint=selective_op keeps, into memory of
-// their own or back. No kernel: the driver copies rows.
+// checkpoint=selective_op keeps columns [n, 2 n) of rows of 2 n elements in memory of their own.
+// This copies them there (keeps) or back. The driver copies rows, without a kernel.
 void copy_half(const Queue& q, const Operand& half, View rows_of_both, std::int64_t rows,
                std::int64_t n, bool keeps) {
   const auto width = static_cast<std::size_t>(core::bytes_of(n, rows_of_both.type).value());
@@ -35,7 +28,8 @@ void copy_half(const Queue& q, const Operand& half, View rows_of_both, std::int6
   else q.api.copy({latter, kept, 2 * width, width, width, count}, q.stream);
 }
 
-// Where half of the product was kept, the operator makes the other half.
+// With checkpoint=selective_op half of a product's columns may have been kept. Then the operator
+// computes the other half alone.
 void product(const Queue& q, const Operator& op, Args args, std::int64_t rows) {
   const Forward<ops::linear> a(op, args);
   host::LinearShape shape = linear_shape(op, rows);
@@ -91,7 +85,8 @@ void forward(const Queue& q, const Operator& op, Args args, const KernelContext&
                      head_shape(op, rows), c.norm_epsilon, op.gamma_offset);
     }
     case OpKind::rope:
-      return turn(q, Forward<ops::rope>(op, args)["y"], op, false, c);
+      return rotate(q, Forward<ops::rope>(op, args)["y"], head_shape(op, rows),
+                    rotation(op, false, c));
     case OpKind::swiglu:
     case OpKind::geglu:
     case OpKind::clamped_swiglu: {
@@ -175,7 +170,8 @@ void input_gradient(const Queue& q, const Operator& op, Args args, bool accumula
                                     a["rstd"], shape, op.gamma_offset);
     }
     case OpKind::rope:
-      return turn(q, InputGradient<ops::rope>(op, args)["d_y"], op, true, c);
+      return rotate(q, InputGradient<ops::rope>(op, args)["d_y"], head_shape(op, rows),
+                    rotation(op, true, c));
     case OpKind::swiglu:
     case OpKind::geglu:
     case OpKind::clamped_swiglu: {

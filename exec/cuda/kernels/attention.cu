@@ -32,13 +32,12 @@ bool is_plain(const host::AttentionShape& s) {
 
 }  // namespace
 
-void rotate(const Queue& q, View qkv, const host::HeadShape& s, const host::Rotation& rotation,
-            const host::Places& places) {
+void rotate(const Queue& q, View qkv, const host::HeadShape& s, const host::Rotation& rotation) {
   const int64_t half = rotation.rotated / 2;
   with_type(qkv.type, [&]<class A>() {
     launch(q, "rotate", {blocks_of(s.rows * half, 256)}, {256}, 0, turn<A>, typed<A>(qkv), s.rows,
            s.columns(), s.heads + s.kv_heads, s.head_dim, half, rotation.seq,
-           positions(places), rotation.inverse ? -1.0 : 1.0, rotation.base);
+           positions(rotation.places), rotation.inverse ? -1.0 : 1.0, rotation.base);
   });
 }
 

@@ -59,16 +59,16 @@ struct Heads {
 // of a block (host::AttentionShape::block) the first early_keys or late_keys, else those up to
 // their own position.
 struct ApartHeads : Heads {
-  ApartHeads(const host::AttentionShape& s, RowsAt keys);
+  ApartHeads(const host::AttentionShape& s, RowsAt keys, RowsAt to, RowsAt before);
   const void* keys;
   int64_t count, row;                  // of keys: rows of a sample, elements between two
   Positions queries;                   // as keys are counted
   bool block;
   int64_t early_keys, late_keys;
   Positions query_places, key_places;  // of linear biases
-  // Results of the blocks before, and with these keys'.
-  Real to{}, before{};
-  int64_t to_ld = 0, before_ld = 0;
+  // Results with these keys', and of the blocks before; absent for the first.
+  Real to, before;
+  int64_t to_ld, before_ld;
   void* dkeys = nullptr;
   int64_t dkeys_ld = 0;
 
@@ -96,6 +96,13 @@ struct ApartHeads : Heads {
   }
   PLANNER_EVERYWHERE int64_t distance(int64_t query, int64_t key) const {
     return key_places.of(key) - query_places.of(query);
+  }
+  PLANNER_DEVICE bool is_first() const { return before.data == nullptr; }
+  // The result of a row among those of all samples: y, and `keep` times that of the blocks before.
+  template <class T>
+  PLANNER_DEVICE void put(int64_t at, int64_t column, T y, T keep) const {
+    if (!is_first()) y += load_real<T>(before, at * before_ld + column) * keep;
+    store_real(to, at * to_ld + column, y);
   }
 };
 template <Form kForm>

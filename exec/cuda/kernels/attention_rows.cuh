@@ -97,17 +97,14 @@ template <class T, int kColumns>
 PLANNER_DEVICE void merge_row(const ApartHeads& s, const Place& at, int64_t sample, int64_t head,
                               int64_t row, const T* acc, T top, T sum, T* lse) {
   const int lane = static_cast<int>(threadIdx.x % 32);
-  const bool first = s.before.data == nullptr;
-  const Merged<T> merged(first, first ? T(0) : lse[at.statistic + row], top + log_of(sum), sum);
+  const T earlier = s.is_first() ? T(0) : lse[at.statistic + row];
+  const Merged<T> merged(s.is_first(), earlier, top + log_of(sum), sum);
   __syncwarp();                        // all lanes have read it
   if (lane == 0) lse[at.statistic + row] = merged.lse;
-  const int64_t own = sample * s.seq + row, column = head * s.dv;
   for (int c = 0; c < kColumns; ++c) {
     const int i = lane + 32 * c;
-    if (i >= s.dv) continue;
-    T y = acc[c] * merged.add;
-    if (!first) y += load_real<T>(s.before, own * s.before_ld + column + i) * merged.keep;
-    store_real(s.to, own * s.to_ld + column + i, y);
+    if (i < s.dv)
+      s.put(sample * s.seq + row, head * s.dv + i, acc[c] * merged.add, merged.keep);
   }
 }
 
@@ -115,13 +112,9 @@ PLANNER_DEVICE void merge_row(const ApartHeads& s, const Place& at, int64_t samp
 template <class T, int kColumns>
 PLANNER_DEVICE void add_row(const ApartHeads& s, int64_t sample, int64_t head, int64_t row,
                             const T* acc) {
-  const int64_t own = sample * s.seq + row, column = head * s.d;
   for (int c = 0; c < kColumns; ++c) {
     const int i = static_cast<int>(threadIdx.x % 32) + 32 * c;
-    if (i >= s.d) continue;
-    T y = acc[c];
-    if (s.before.data != nullptr) y += load_real<T>(s.before, own * s.before_ld + column + i);
-    store_real(s.to, own * s.to_ld + column + i, y);
+    if (i < s.d) s.put(sample * s.seq + row, head * s.d + i, acc[c], T(1));
   }
 }
 

@@ -135,13 +135,11 @@ void latent_join(const Queue& q, View qkv, View queries, View kv, View k_rope,
 void latent_join_gradient(const Queue& q, View dq, View dkv, View dk_rope, View dqkv,
                           const host::HeadShape& s, std::int64_t rotated);
 
-// ---- attention: on tensor cores where the type has 16 bits,
-// heads are a multiple of 8 up to 128, values as wide, and views lie at multiples of 16 bytes;
-// weights and their gradients are then rounded to that type before they are multiplied. plain_...:
-// always without tensor cores, heads of up to 256. sinks may be absent.
-// Of rotate(): rotation.seq rows of a sample, which stand at `places`; rotation.first is not read.
-void rotate(const Queue& q, View qkv, const host::HeadShape& s, const host::Rotation& rotation,
-            const host::Places& places);
+// ---- attention: on tensor cores where the type has 16 bits, heads are a multiple of 8 up to 128,
+// values as wide, and views lie at multiples of 16 bytes; weights and their gradients are then
+// rounded to that type before they are multiplied. plain_...: always without tensor cores, heads of
+// up to 256. sinks may be absent.
+void rotate(const Queue& q, View qkv, const host::HeadShape& s, const host::Rotation& rotation);
 // Queries and keys are the same rows.
 void attention(const Queue& q, View out, View lse, View qkv, const host::AttentionShape& s,
                View sinks = {});

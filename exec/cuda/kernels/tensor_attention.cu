@@ -19,38 +19,35 @@ struct Forward {
   static constexpr int kOwnAt = kHeld ? 2 * kMet : 4 * kMet;
   static constexpr int kRows = kOwnAt + (kOwn > 2 * kMet ? kOwn : 2 * kMet);
 };
-// Of own rows from `row`, of 16 tiles each: results, merged into those of the blocks before.
-// Lanes of a quad share a row.
+// Merges the results of the warp's rows, from `row` on, into those of the blocks before. Four lanes
+// share a row.
 template <int kTiles, int kHead>
 PLANNER_DEVICE void merge_rows(const ApartHeads& s, const Place& at, int64_t sample, int64_t head,
                                int row, const float (&acc)[kTiles][kHead / 8][4],
                                const float (&top)[kTiles][2], const float (&sum)[kTiles][2],
                                float* lse) {
   const int lane = static_cast<int>(threadIdx.x % 32);
-  const bool first = s.before.data == nullptr;
   const float scale = static_cast<float>(s.scale);
   PLANNER_UNROLL
   for (int m = 0; m < kTiles; ++m)
     PLANNER_UNROLL
     for (int h = 0; h < 2; ++h) {
-      const int64_t r = row + 16 * m + 8 * h + lane / 4, of_head = head * s.dv;
+      const int64_t r = row + 16 * m + 8 * h + lane / 4;
       const bool real = r < s.seq;
-      const float earlier = first || !real ? 0 : lse[at.statistic + r];
-      const Merged<float> merged(first, earlier, top[m][h] * scale + log_of(sum[m][h]), sum[m][h]);
+      const float earlier = s.is_first() || !real ? 0 : lse[at.statistic + r];
+      const Merged<float> merged(s.is_first(), earlier, top[m][h] * scale + log_of(sum[m][h]),
+                                 sum[m][h]);
       __syncwarp();                    // all lanes of the row have read it
       if (!real) continue;
       if (lane % 4 == 0) lse[at.statistic + r] = merged.lse;
-      const int64_t own = sample * s.seq + r;
       PLANNER_UNROLL
       for (int n = 0; n < kHead / 8; ++n)
         PLANNER_UNROLL
         for (int i = 0; i < 2; ++i) {
           const int column = 8 * n + lane % 4 * 2 + i;
-          if (column >= s.dv) continue;
-          float y = acc[m][n][2 * h + i] * merged.add;
-          if (!first)
-            y += load_real<float>(s.before, own * s.before_ld + of_head + column) * merged.keep;
-          store_real(s.to, own * s.to_ld + of_head + column, y);
+          if (column < s.dv)
+            s.put(sample * s.seq + r, head * s.dv + column, acc[m][n][2 * h + i] * merged.add,
+                  merged.keep);
         }
     }
 }

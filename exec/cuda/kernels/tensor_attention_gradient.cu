@@ -27,18 +27,16 @@ PLANNER_DEVICE void add_rows(const ApartHeads& s, int64_t sample, int64_t head, 
   for (int m = 0; m < kTiles; ++m)
     PLANNER_UNROLL
     for (int h = 0; h < 2; ++h) {
-      const int64_t r = row + 16 * m + 8 * h + lane / 4, own = sample * s.seq + r;
+      const int64_t r = row + 16 * m + 8 * h + lane / 4;
       if (r >= s.seq) continue;
       PLANNER_UNROLL
       for (int n = 0; n < kHead / 8; ++n)
         PLANNER_UNROLL
         for (int i = 0; i < 2; ++i) {
           const int column = 8 * n + lane % 4 * 2 + i;
-          if (column >= s.d) continue;
-          float y = acc[m][n][2 * h + i] * static_cast<float>(s.scale);
-          if (s.before.data != nullptr)
-            y += load_real<float>(s.before, own * s.before_ld + head * s.d + column);
-          store_real(s.to, own * s.to_ld + head * s.d + column, y);
+          if (column < s.d)
+            s.put(sample * s.seq + r, head * s.d + column,
+                  acc[m][n][2 * h + i] * static_cast<float>(s.scale), 1.0F);
         }
     }
 }

@@ -32,8 +32,9 @@ PLANNER_DEVICE int64_t v_at(const Heads& s, const Place& at) {
   return at.k + static_cast<int64_t>(s.kv_heads) * s.d;
 }
 
-// A block's query rows [first, first + Of::kOwn) of a head, the warp's own from `own` on, and the
-// tiles of keys [start, tiles) that they meet; the longest rows first.
+// What a block of threads computes: query rows [first, first + Of::kOwn) of one head, of which this
+// warp has those from `own` on, with the tiles of keys [start, tiles). Blocks with the latest rows,
+// which see most keys, come first.
 template <Form kForm, class Of>
 struct QueryBlock {
   static constexpr bool kMasked = kForm != Form::plain;

@@ -100,9 +100,9 @@ TEST_CASE("root mean square norms of rows and of heads are their host twins") {
 
     Buffer turned = qkv, turned2 = qkv;
     for (const bool inverse : {false, true}) {
-      cuda::rotate(q, turned, heads, {8, 3, inverse, 0, 5e5}, {3, 0, 0});
+      cuda::rotate(q, turned, heads, {8, 3, inverse, {2, 1, 7}, 5e5});
       device.wait();
-      host::rotate(turned2, heads, {8, 3, inverse, 0, 5e5});
+      host::rotate(turned2, heads, {8, 3, inverse, {2, 1, 7}, 5e5});
       check_close("rotate", turned, turned2, t);
     }
   }

@@ -69,11 +69,16 @@ inline double bound(DType type) {
   return arithmetic + (type == DType::f64 || type == DType::f32 ? 0 : 2 * roundoff(type));
 }
 
-inline void check_close(const char* what, Buffer& found, Buffer& expected, DType type) {
+inline void check_close(const char* what, Buffer& found, Buffer& expected, DType type,
+                        double most) {
   INFO(what << " " << core::name(type));
-  CHECK(difference(found, expected) <= bound(type));
+  CHECK(difference(found, expected) <= most);
   // Nobody wrote behind the end.
   CHECK(std::equal(found.bytes().end() - 64, found.bytes().end(), expected.bytes().end() - 64));
+}
+
+inline void check_close(const char* what, Buffer& found, Buffer& expected, DType type) {
+  check_close(what, found, expected, type, bound(type));
 }
 
 constexpr DType kTypes[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
